@@ -1,0 +1,123 @@
+"""Held-out evaluations: one number a suite and step, as the trainer gives it, else from the held-out rollouts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top.facts import EvalPoint
+from grpo_top.formats.names import canonical_values
+from grpo_top.snapshot import Series
+from grpo_top.table import ROLLOUTS, TRAINER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grpo_top.records import Eval
+
+HELDOUT = "heldout"
+_SCORES = ("reward_mean", "success_rate")
+_SCORE_NAMES = ("reward", "score", "accuracy", "acc", "pass@1", "avg@", "pass@", "mean@")
+
+
+class Evals:
+    """Every evaluation of a run."""
+
+    def __init__(self) -> None:
+        self.rollout_steps: set[int] = set()
+        """Steps that held-out rollouts carry."""
+        self._points: dict[str, dict[int, tuple[int, float]]] = {}
+        """Suite → step → (rank, value) as the trainer gives it."""
+
+    def add(self, record: Eval, framework: str | None) -> bool:
+        """Take an evaluation in; whether that changed anything."""
+        value = score(framework, record.metrics)
+        if value is None:
+            return False
+        points = self._points.setdefault(record.suite, {})
+        known = points.get(record.step)
+        if known is not None and (known[0] > record.rank or known[1] == value):
+            return False
+        points[record.step] = (record.rank, value)
+        return True
+
+    def any_at(self, step: int) -> bool:
+        """Whether the trainer evaluated at a step."""
+        return any(step in points for points in self._points.values())
+
+    def count(self) -> int:
+        """Evaluations, by the step that they were made at."""
+        return len(self.steps())
+
+    def steps(self) -> list[int]:
+        """Steps of every evaluation, ascending."""
+        return sorted(
+            {step for points in self._points.values() for step in points} | set(self._from_rollouts())
+        )
+
+    def between(
+        self, after: int | None, until: int | None, of_rollouts: Callable[[int], float | None]
+    ) -> tuple[EvalPoint, ...]:
+        """Points with after < step <= until, in order; None is no bound.
+
+        Args:
+            after: exclusive lower bound.
+            until: inclusive upper bound.
+            of_rollouts: mean reward of the held-out rollouts that carry a step's number.
+        """
+        found = [
+            EvalPoint(suite, step, value)
+            for suite, points in self._points.items()
+            for step, (_, value) in points.items()
+            if _within(step, after, until)
+        ]
+        for step in self._from_rollouts():
+            if _within(step, after, until):
+                value = of_rollouts(step)
+                if value is not None:
+                    found.append(EvalPoint(HELDOUT, step, value))
+        return tuple(sorted(found, key=lambda point: (point.step, point.suite)))
+
+    def series(self, of_rollouts: Callable[[int], float | None]) -> dict[str, Series]:
+        """`heldout` for the default suite, `heldout{suite}` for any other."""
+        by_suite: dict[str, list[EvalPoint]] = {}
+        for point in self.between(None, None, of_rollouts):
+            by_suite.setdefault(point.suite, []).append(point)
+        found = {}
+        for suite, points in by_suite.items():
+            name = HELDOUT if suite == HELDOUT else f"{HELDOUT}{{{suite}}}"
+            origin = TRAINER if suite in self._points else ROLLOUTS
+            found[name] = Series(
+                name,
+                origin,
+                np.array([point.step for point in points], np.int64),
+                np.array([point.value if math.isfinite(point.value) else math.inf for point in points]),
+            )
+        return found
+
+    def _from_rollouts(self) -> list[int]:
+        """Steps whose evaluation only the rollouts tell of.
+
+        A trainer that gives the number too may count one step less than the rollouts carry.
+        """
+        given = {step for points in self._points.values() for step in points}
+        return sorted(step for step in self.rollout_steps if step not in given and step - 1 not in given)
+
+
+def score(framework: str | None, metrics: Mapping[str, float | None]) -> float | None:
+    """The one number of an evaluation: its reward, else a success rate, else the first metric called a score."""
+    values = canonical_values(framework, metrics)
+    for name in _SCORES:
+        if name in values:
+            return values[name]
+    for wanted in _SCORE_NAMES:
+        for name, value in metrics.items():
+            if value is not None and name.rsplit("/", 1)[-1].startswith(wanted):
+                return value
+    return None
+
+
+def _within(step: int, after: int | None, until: int | None) -> bool:
+    return (after is None or step > after) and (until is None or step <= until)

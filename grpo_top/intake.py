@@ -1,0 +1,115 @@
+"""One source: a file that is tailed, the format that reads it, and what has come of it so far."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_top.formats.registry import choose
+from grpo_top.records import Skipped
+from grpo_top.snapshot import SkippedRecord, SourceFacts
+from grpo_top.sources.access import read_head
+from grpo_top.sources.files import Tail, WholeFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_top.formats.base import Claim, Format, Reader, RunContext
+    from grpo_top.records import Record
+
+HEAD_BYTES = 64 << 10
+SLICE_BYTES = 1 << 19
+"""Read at once: some milliseconds of parsing, so that a key press never waits long."""
+
+
+class Intake:
+    """Turns one file's bytes into records as they appear."""
+
+    def __init__(
+        self, number: int, path: Path, where: str, format_: Format, claim: Claim, context: RunContext
+    ) -> None:
+        self.number = number
+        self.path = path
+        self.where = where
+        self.format = format_
+        self.claim = claim
+        self.records = 0
+        self.skipped = 0
+        self.reader: Reader = format_.reader(path, claim, context)
+        self._context = context
+        self._file: Tail | WholeFile = Tail(path) if claim.feed == "lines" else WholeFile(path)
+        self._epoch = self._file.epoch
+        self.rewritten = False
+        """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
+
+    @property
+    def behind(self) -> int:
+        """Bytes on disk that have not been read yet."""
+        return self._file.behind
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk as last seen."""
+        return self._file.size
+
+    def read(self, last: bool = False) -> list[Record] | None:
+        """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
+        self.rewritten = False
+        if isinstance(self._file, Tail):
+            return self._read_lines(self._file, last)
+        data = self._file.finish() if last else self._file.read()
+        if data is None:
+            return None
+        if self._file.epoch != self._epoch:
+            self._epoch, self.rewritten = self._file.epoch, self.records > 0
+            self.reader = self.format.reader(self.path, self.claim, self._context)
+        return self._count(self.reader.whole(data))
+
+    def facts(self) -> SourceFacts:
+        """What the screen and `inspect` show of this source."""
+        return SourceFacts(
+            where=self.where,
+            path=str(self.path),
+            format=self.format.name,
+            role=self.claim.role,
+            records=self.records,
+            bytes=self._file.size,
+            skipped=self.skipped,
+            state=str(self._file.state),
+            note=self._file.note,
+        )
+
+    def named(self, skipped: Skipped) -> SkippedRecord:
+        """A skipped record with the file that it is in."""
+        return SkippedRecord(self.where, skipped.offset, skipped.line, skipped.reason)
+
+    def _read_lines(self, tail: Tail, last: bool) -> list[Record] | None:
+        lines = tail.read(SLICE_BYTES)
+        ended = False
+        if lines is None and last:
+            lines, ended = tail.finish(), True
+        records: list[Record] = [
+            Skipped(f"line of {long.length:,} bytes, longer than is read", long.offset)
+            for long in tail.take_skipped()
+        ]
+        if tail.epoch != self._epoch:
+            self._epoch = tail.epoch
+            self.reader = self.format.reader(self.path, self.claim, self._context)
+        if lines is not None:
+            records += self.reader.feed(lines)
+        if ended:
+            records += self.reader.end()
+        if lines is None and not records:
+            return None
+        return self._count(records)
+
+    def _count(self, records: list[Record]) -> list[Record]:
+        skipped = sum(type(record) is Skipped for record in records)
+        self.skipped += skipped
+        self.records += len(records) - skipped
+        return records
+
+
+def recognise(path: Path, only: str | None) -> tuple[Format, Claim] | None:
+    """The format that reads a file, by its first bytes; None where none does, or where it is still empty."""
+    head = read_head(path, HEAD_BYTES)
+    return choose(path, head, only) if head else None

@@ -1,0 +1,290 @@
+"""What is known of one run: rollouts, the trainer's numbers, evaluations, and the verdicts on finished steps."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top.detectors import ALL
+from grpo_top.evals import Evals
+from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
+from grpo_top.formats.names import canonical_values
+from grpo_top.history import SPLIT_EVAL, SPLIT_TRAIN, SPLIT_UNSURE, History
+from grpo_top.pace import StepPace
+from grpo_top.records import Success
+from grpo_top.table import ROLLOUTS, TRAINER, StepTable
+from grpo_top.verdicts import Judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from grpo_top.config import Settings
+    from grpo_top.records import Eval, Rollout, Run, Step
+    from grpo_top.snapshot import SkippedRecord
+
+KEPT_SKIPPED = 100
+LONGEST_GAP = 25
+"""A trainer's row stands for at most this many optimizer steps."""
+DISAGREES = 1e-3
+"""Relative difference of a component's mean from the trainer's by which rollouts are seen not to be the step's own."""
+
+_CHANGES_THAT_MATTER = ("env_version", "reward_version", "group_size", "sampling")
+
+
+class Ledger:
+    """Takes records in, in any order, and judges the steps that are finished."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.history = History()
+        self.table = StepTable()
+        self.evals = Evals()
+        self.run = RunState()
+        detectors = [detector for detector in ALL if settings.enabled(detector.id)]
+        self.judge = Judge(detectors, {detector.id: settings.values(detector.id) for detector in detectors})
+        self.skipped: list[SkippedRecord] = []
+        self.skipped_count = 0
+        self.last_record_time: float | None = None
+        self.version = 0
+        """Grows with every change."""
+        self._pace = StepPace()
+        self._declared = dict(settings.run)
+        self._ranks: dict[int, int] = {}
+        """Step → the highest rank that its trainer's numbers came with."""
+        self._changes: dict[int, list[RunChange]] = defaultdict(list)
+        self._restarts: dict[int, int] = {}
+        self._unreadable: dict[int, int] = defaultdict(int)
+        self._dirty: int | None = None
+        """The earliest judged step about which something changed since."""
+        self._newest: int | None = None
+        self._apply_declared()
+
+    def add_rollouts(self, rollouts: Sequence[Rollout], source: int, writer: str) -> None:
+        """Take rollouts of one source in."""
+        self.version += 1
+        replaced = self.history.replaced
+        touched = self.history.add(rollouts, source)
+        counts: dict[int, int] = defaultdict(int)
+        for rollout in rollouts:
+            if rollout.split != "eval":
+                counts[rollout.step] += 1
+            else:
+                self.evals.rollout_steps.add(rollout.step)
+        went_back = self.history.replaced > replaced
+        for step in sorted(touched):
+            if step in counts:
+                self.table.row(step)
+                if went_back and self._newest is not None and step < self._newest:
+                    self._restarts.setdefault(step, self._newest)
+                self._note(writer, step, counts[step])
+            elif self.judge.state.step is not None:
+                self._mark(step)
+
+    def add_step(self, record: Step, writer: str, framework: str) -> None:
+        """Take the trainer's own numbers of a step in; a number of a higher rank stays."""
+        self.version += 1
+        values = self._canonical(framework, record)
+        if not values:
+            return
+        rank = self._ranks.get(record.step, -1)
+        known = self.table.of_origin(record.step, TRAINER) if rank >= 0 else {}
+        if record.rank < rank:
+            values = {name: value for name, value in values.items() if name not in known}
+        self._ranks[record.step] = max(rank, record.rank)
+        changed = {name: value for name, value in values.items() if known.get(name) != value}
+        if changed:
+            self.table.set(record.step, TRAINER, changed)
+        late = self._pace.note(writer, record.step, 1)
+        if late and changed:
+            self._mark(record.step)
+        self._newest = record.step if self._newest is None else max(self._newest, record.step)
+
+    def add_eval(self, record: Eval, framework: str) -> None:
+        """Take one held-out evaluation in."""
+        self.version += 1
+        if self.evals.add(record, self._framework(framework)):
+            self._mark(record.step)
+
+    def add_run(self, record: Run) -> None:
+        """Take what a record says of the run as a whole; what it leaves out stays as it was."""
+        self.version += 1
+        state = self.run
+        for name in _CHANGES_THAT_MATTER:
+            before, after = getattr(state, name), getattr(record, name)
+            if before is not None and after is not None and before != after:
+                at = 0 if self._newest is None else self._newest
+                self._changes[at].append(RunChange(name, str(before), str(after)))
+        for name in (
+            "framework",
+            "algorithm",
+            "group_size",
+            "sampling",
+            "version_lag_tolerance",
+            "reward_range",
+            "success",
+            "env_version",
+            "reward_version",
+            "total_steps",
+            "recording",
+        ):
+            value = getattr(record, name)
+            if value is not None:
+                setattr(state, name, value)
+        state.name = record.run or state.name
+        state.finished = state.finished if record.finished is None else record.finished
+        if record.config:
+            state.config = {**state.config, **record.config}
+        self._apply_declared()
+
+    def add_skipped(self, record: SkippedRecord) -> None:
+        """Count a record that could not be read, and keep the first of them."""
+        self.version += 1
+        self.skipped_count += 1
+        self._unreadable[0 if self._newest is None else self._newest] += 1
+        if len(self.skipped) < KEPT_SKIPPED:
+            self.skipped.append(record)
+
+    def forget(self, source: int) -> None:
+        """Let a source's rollouts fall, since its file was rewritten."""
+        for step in self.history.forget(source):
+            self._mark(step)
+
+    def judge_finished(self, ended: bool = False) -> None:
+        """Judge the steps that are finished by now, and again those about which something came late."""
+        finished = self._pace.take_finished(ended)
+        if self._dirty is not None:
+            self.judge.rewind(self._dirty)
+            self._dirty = None
+        elif not finished:
+            return
+        last = self._pace.last
+        if last is None:
+            return
+        self.version += 1
+        steps = self.table.steps
+        reached = self.judge.state.step
+        start = 0 if reached is None else int(np.searchsorted(steps, reached, side="right"))
+        for step in steps[start : int(np.searchsorted(steps, last, side="right"))].tolist():
+            self.judge.observe(self._facts(step))
+
+    def batch(self, step: int) -> Batch | None:
+        """The train rollouts of a step, with success as defined by what was seen so far."""
+        return self._batch(step, SPLIT_TRAIN)
+
+    def eval_batch(self, step: int) -> Batch | None:
+        """The held-out rollouts that carry a step's number."""
+        return self._batch(step, SPLIT_EVAL)
+
+    def _facts(self, step: int) -> StepFacts:
+        state = self.judge.state
+        batch = self._batch(step, SPLIT_TRAIN)
+        self.table.clear(step, ROLLOUTS)
+        trainer = self.table.of_origin(step, TRAINER)
+        measured: dict[str, float] = {}
+        if batch is not None:
+            state.scale.update(batch.reward[batch.known])
+            measured = measure(batch, self.run, state.scale)
+            self.table.set(step, ROLLOUTS, measured)
+        values = {**trainer, **measured}
+        gaps: dict[str, int] = {}
+        for name in trainer.keys() - measured.keys():
+            before = state.last_seen.get(name)
+            gap = step - before if before is not None else (step if step <= LONGEST_GAP else 1)
+            state.last_seen[name] = step
+            if gap > 1:
+                gaps[name] = min(gap, LONGEST_GAP)
+        previous = state.step
+        last_known = int(self.table.steps[-1]) == step
+        return StepFacts(
+            step=step,
+            run=self.run,
+            scale=state.scale,
+            values={name: value for name, value in values.items() if math.isfinite(value)},
+            nonfinite=tuple(name for name, value in values.items() if not math.isfinite(value)),
+            trainer={name: value for name, value in trainer.items() if math.isfinite(value)},
+            gaps=gaps,
+            batch=batch,
+            eval_batch=self._evaluated_since(previous, step),
+            evals=self.evals.between(previous, None if last_known else step, self._eval_reward),
+            changes=tuple(
+                change
+                for at, changes in self._changes.items()
+                if (previous is None or at > previous) and at <= step
+                for change in changes
+            ),
+            restarted_from=self._restarts.get(step) if step - 1 not in self._restarts else None,
+            unreadable=sum(
+                count
+                for at, count in self._unreadable.items()
+                if (previous is None or at > previous) and at <= step
+            ),
+        )
+
+    def _batch(self, step: int, split: int) -> Batch | None:
+        rows = self.history.rows_of(step)
+        if not len(rows):
+            return None
+        splits = self.history.columns["split"].view()[rows]
+        wanted = splits == split
+        unsure = splits == SPLIT_UNSURE
+        if unsure.any() and self._unsure_are(step, rows[unsure]) == split:
+            wanted |= unsure
+        rows = rows[wanted]
+        return Batch(self.history, step, rows) if len(rows) else None
+
+    def _unsure_are(self, step: int, rows: NDArray[np.int64]) -> int:
+        """Train or eval, for rollouts whose source cannot say: eval where the trainer's own means are others.
+
+        Some trainers write an evaluation's rollouts over those of the training step with the same number.
+        """
+        if not self.evals.any_at(step):
+            return SPLIT_TRAIN
+        trainer = self.table.of_origin(step, TRAINER)
+        for name, column in self.history.components.items():
+            logged = trainer.get(f"component_mean{{{name}}}")
+            values = column.view()[rows]
+            values = values[np.isfinite(values)]
+            if logged is None or not len(values):
+                continue
+            if abs(float(values.mean()) - logged) > DISAGREES * max(1.0, abs(logged)):
+                return SPLIT_EVAL
+        return SPLIT_TRAIN
+
+    def _eval_reward(self, step: int) -> float | None:
+        batch = self._batch(step, SPLIT_EVAL)
+        if batch is None or not batch.known.any():
+            return None
+        return float(batch.reward[batch.known].mean())
+
+    def _evaluated_since(self, previous: int | None, step: int) -> Batch | None:
+        steps = [at for at in self.evals.rollout_steps if (previous is None or at > previous) and at <= step]
+        return self._batch(max(steps), SPLIT_EVAL) if steps else None
+
+    def _note(self, writer: str, step: int, records: int) -> None:
+        if self._pace.note(writer, step, records):
+            self._mark(step)
+        self._newest = step if self._newest is None else max(self._newest, step)
+
+    def _mark(self, step: int) -> None:
+        """Have the verdicts from `step` on made again."""
+        self._dirty = step if self._dirty is None else min(self._dirty, step)
+
+    def _canonical(self, framework: str, record: Step) -> dict[str, float]:
+        return canonical_values(self._framework(framework), record.metrics)
+
+    def _framework(self, format_name: str) -> str | None:
+        return self.run.framework if format_name in ("grpo-top", "native", "console") else format_name
+
+    def _apply_declared(self) -> None:
+        """What the user declares of the run stands above what the log says."""
+        for name, value in self._declared.items():
+            if name == "success" and isinstance(value, dict):
+                self.run.success = Success(str(value["of"]), float(value["at_least"]))
+            elif name == "reward_range":
+                self.run.reward_range = (float(value[0]), float(value[1]))
+            else:
+                setattr(self.run, name, value)

@@ -1,0 +1,213 @@
+"""The engine: sources → formats → history → detectors → Snapshot. It knows no screen and does not sleep.
+
+`Monitor` is driven from one thread; `LiveMonitor` is that thread. What it hands over is the newest `Snapshot`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from grpo_top.formats.base import RunContext
+from grpo_top.intake import Intake, recognise
+from grpo_top.ledger import Ledger
+from grpo_top.picture import picture
+from grpo_top.records import Eval, Rollout, Run, Skipped, Step
+from grpo_top.reread import reread
+from grpo_top.sources.tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from grpo_top.config import Settings
+    from grpo_top.records import Record
+    from grpo_top.snapshot import Gone, Snapshot
+
+SCAN_SECONDS = 1.0
+SMALL_FILE = 64 << 10
+
+
+class NothingReadable(Exception):
+    """No file of a known format was found: one line that says what was looked for and where."""
+
+
+class Monitor:
+    """Reads what is there and keeps the run's picture up to date."""
+
+    def __init__(
+        self,
+        where: Sequence[str],
+        settings: Settings,
+        *,
+        format_name: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.where = tuple(where)
+        self.tree = Tree(where)
+        self.ledger = Ledger(settings)
+        self._format_name = format_name
+        self._clock = clock
+        self._context = RunContext()
+        self._intakes: list[Intake] = []
+        """By number, in the order in which they were found."""
+        self._order: list[Intake] = []
+        """In the order in which they are read."""
+        self._unknown: dict[Path, int] = {}
+        """Files that no format has claimed → the size at which they were last looked at."""
+        self._next_scan = 0.0
+        self._turn = 0
+
+    def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
+        """Read for at most about `seconds`; whether anything new came. `last`: the sources have ended."""
+        now = self._clock()
+        if last or now >= self._next_scan:
+            self._scan()
+            self._next_scan = now + SCAN_SECONDS
+        deadline = time.perf_counter() + seconds
+        came = False
+        turns = len(self._order)
+        for _ in range(turns):
+            intake = self._order[self._turn % turns]
+            while (records := intake.read(last)) is not None:
+                came = True
+                self._take(intake, records, now)
+                if time.perf_counter() > deadline:
+                    self.ledger.judge_finished()
+                    return True
+            self._turn = (self._turn + 1) % turns
+        self.ledger.judge_finished()
+        return came
+
+    def read_all(self) -> None:
+        """Read everything that is there, to its end: nothing more will come."""
+        while self.poll(seconds=1.0):
+            pass
+        while self.poll(seconds=1.0, last=True):
+            pass
+        self.ledger.judge_finished(ended=True)
+
+    def snapshot(self, finished: bool = False) -> Snapshot:
+        """The run's picture now."""
+        total = sum(intake.size for intake in self._intakes)
+        behind = sum(intake.behind for intake in self._intakes)
+        return picture(
+            self.ledger,
+            now=self._clock(),
+            finished=finished,
+            reading=1 - behind / total if behind and total else None,
+            sources=tuple(intake.facts() for intake in self._intakes),
+            left_out=(*self.tree.left_out, *self._unread()),
+            read=self._read,
+        )
+
+    def require_readable(self) -> None:
+        """Raise NothingReadable where no file of a known format was found."""
+        if self._intakes:
+            return
+        if self.tree.missing:
+            raise NothingReadable(f"{', '.join(self.tree.missing)}: no such file, directory or URL")
+        looked = len(self._unknown)
+        where = " ".join(self.where)
+        raise NothingReadable(
+            f"{where}: no log of a known trainer among {looked} file{'s' if looked != 1 else ''}; "
+            f"looked for grpo-top/1, TRL and verl logs (see `grpo-top inspect {where}`)"
+        )
+
+    def _scan(self) -> None:
+        new = self.tree.scan()
+        grown = [path for path, size in self._unknown.items() if size < SMALL_FILE and _size(path) != size]
+        for path in (*new, *grown):
+            found = recognise(path, self._format_name)
+            if found is None:
+                # It is looked at again while it is so small that its first bytes may not have said what it is.
+                self._unknown[path] = _size(path)
+                continue
+            self._unknown.pop(path, None)
+            format_, claim = found
+            self._intakes.append(
+                Intake(len(self._intakes), path, self._name(path), format_, claim, self._context)
+            )
+            self._order = sorted(self._intakes, key=lambda intake: (intake.claim.order, intake.number))
+
+    def _read(self, row: int) -> Rollout | Gone:
+        source = int(self.ledger.history.columns["source"].view()[row])
+        return reread(self.ledger.history, self._intakes[source], row)
+
+    def _name(self, path: Path) -> str:
+        root = self.tree.root
+        return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else path.name
+
+    def _unread(self) -> tuple[str, ...]:
+        return tuple(f"{self._name(path)}: no known format" for path in list(self._unknown)[:20])
+
+    def _take(self, intake: Intake, records: list[Record], now: float) -> None:
+        ledger = self.ledger
+        if intake.rewritten:
+            ledger.forget(intake.number)
+        rollouts: list[Rollout] = []
+        for record in records:
+            match record:
+                case Rollout():
+                    rollouts.append(record)
+                case Step():
+                    ledger.add_step(record, intake.claim.writer, intake.format.name)
+                case Run():
+                    ledger.add_run(record)
+                case Eval():
+                    ledger.add_eval(record, intake.format.name)
+                case Skipped():
+                    ledger.add_skipped(intake.named(record))
+                case _:
+                    pass  # sampler looks and hand scores come with the servers and the grading screen
+        if rollouts:
+            ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
+        ledger.last_record_time = now
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return -1
+
+
+class LiveMonitor(threading.Thread):
+    """The monitor's own thread: reads as things appear and hands over the newest Snapshot."""
+
+    def __init__(
+        self, monitor: Monitor, on_snapshot: Callable[[Snapshot], None], poll_seconds: float = 0.25
+    ) -> None:
+        super().__init__(name="grpo-top monitor", daemon=True)
+        self._monitor = monitor
+        self._on_snapshot = on_snapshot
+        self._poll_seconds = poll_seconds
+        self._stopping = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Read until stopped. An error ends the reading and is kept in `error`."""
+        try:
+            self._on_snapshot(self._monitor.snapshot())
+            published = -1
+            last_time = 0.0
+            while not self._stopping.is_set():
+                came = self._monitor.poll(0.03)
+                now = time.monotonic()
+                version = self._monitor.ledger.version
+                if version != published and (not came or now - last_time > 0.25):
+                    self._on_snapshot(self._monitor.snapshot())
+                    published, last_time = version, now
+                if not came:
+                    self._monitor.tree.wait(self._poll_seconds)
+                else:
+                    time.sleep(0)
+        except Exception as error:
+            self.error = error
+
+    def stop(self) -> None:
+        """Stop reading; returns once the thread has ended."""
+        self._stopping.set()
+        self.join(timeout=2)
+        self._monitor.tree.close()

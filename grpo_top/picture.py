@@ -1,0 +1,187 @@
+"""From a ledger to the Snapshot that is handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top import triage
+from grpo_top.history import SPLIT_TRAIN
+from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snapshot, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from grpo_top.ledger import Ledger
+    from grpo_top.records import Rollout
+    from grpo_top.snapshot import Gone, SourceFacts
+
+_COLUMNS_SEEN = {
+    "family": "family",
+    "tier": "tier",
+    "verifier": "verifier_known",
+    "advantage": "advantage",
+    "env_version": "env_version",
+    "reward_version": "reward_version",
+    "sampling": "sampling",
+}
+"""What coverage calls a column → the column of the history."""
+
+
+class AllSeries(Mapping[str, Series]):
+    """The step table's series, made when asked for, with the evaluations' beside them."""
+
+    def __init__(self, table: Mapping[str, Series], evals: Mapping[str, Series]) -> None:
+        self._table = table
+        self._evals = evals
+
+    def __getitem__(self, name: str) -> Series:
+        return self._evals[name] if name in self._evals else self._table[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._evals or name in self._table
+
+    def __iter__(self) -> Iterator[str]:
+        return chain(self._table, self._evals)
+
+    def __len__(self) -> int:
+        return len(self._table) + len(self._evals)
+
+
+def picture(
+    ledger: Ledger,
+    *,
+    now: float,
+    finished: bool,
+    reading: float | None,
+    sources: tuple[SourceFacts, ...],
+    left_out: tuple[str, ...],
+    read: Callable[[int], Rollout | Gone],
+) -> Snapshot:
+    """The run's picture as the ledger stands."""
+    judge = ledger.judge
+    view = ledger.history.view()
+    series = AllSeries(ledger.table.view(), ledger.evals.series(lambda step: _mean_reward(ledger, step)))
+    where = [source.where for source in sources]
+    findings, first = triage.explain(judge.findings(lambda row: _reference(ledger, row, where)))
+    statuses = {
+        detector.id: (detector.stage, judge.state.statuses.get(detector.id, Status.UNKNOWN))
+        for detector in judge.state.detectors
+    }
+    needs = {detector.id: judge.missing(detector) for detector in judge.state.detectors}
+    origins = {name.partition("{")[0]: series[name].origin for name in series}
+    return Snapshot(
+        version=ledger.version,
+        time=now,
+        last_record_time=ledger.last_record_time,
+        finished=finished or ledger.run.finished,
+        reading=reading,
+        run=_run_facts(ledger, series),
+        sources=sources,
+        left_out=left_out,
+        series=series,
+        triage=triage.stages(statuses, findings),
+        first_cause=first,
+        findings=findings,
+        watches=tuple(id_ for id_, (_, status) in statuses.items() if status == Status.WATCH),
+        unknown=tuple(
+            (id_, needs[id_])
+            for id_, (_, status) in statuses.items()
+            if status == Status.UNKNOWN and needs[id_]
+        ),
+        tracks=judge.tracks(),
+        coverage=triage.coverage(origins, _columns_seen(ledger), needs),
+        skipped=tuple(ledger.skipped),
+        skipped_count=ledger.skipped_count,
+        rollouts=view,
+        groups=Groups(
+            judge.groups["step"].length, {name: column.view() for name, column in judge.groups.items()}
+        ),
+        judged_step=judge.state.step,
+        batch=ledger.batch,
+        eval_batch=ledger.eval_batch,
+        read=read,
+    )
+
+
+def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
+    run, state, history = ledger.run, ledger.judge.state, ledger.history
+    steps = ledger.table.steps
+    sizes = ledger.judge.groups["size"].view()[-64:]
+    latest = ledger.judge.groups["step"].view()
+    live_train = (history.columns["live"].view() == 1) & (history.columns["split"].view() == SPLIT_TRAIN)
+    return RunFacts(
+        name=run.name or "",
+        framework=run.framework,
+        algorithm=run.algorithm,
+        first_step=int(steps[0]) if len(steps) else None,
+        last_step=int(steps[-1]) if len(steps) else None,
+        steps=len(steps),
+        rollouts=int(np.count_nonzero(live_train)),
+        groups=len(latest),
+        evals=ledger.evals.count(),
+        group_size=run.group_size or (int(np.bincount(sizes).argmax()) if len(sizes) else None),
+        groups_per_step=int(np.count_nonzero(latest == latest[-1])) if len(latest) else None,
+        total_steps=run.total_steps,
+        step_seconds=_recent_median(series, "step_time"),
+        sampling=run.sampling,
+        version_lag_tolerance=run.version_lag_tolerance,
+        reward_range=state.scale.range(run),
+        reward_range_declared=run.reward_range is not None,
+        success=run.success,
+        success_rule=state.scale.rule(run),
+        env_version=run.env_version,
+        reward_version=run.reward_version,
+        config=run.config,
+        recording=run.recording,
+        components=tuple(history.components),
+        families=tuple(history.names["family"].names),
+    )
+
+
+def _recent_median(series: Mapping[str, Series], name: str) -> float | None:
+    if name not in series:
+        return None
+    values = series[name].values
+    values = values[np.isfinite(values)][-WINDOW:]
+    return float(np.median(values)) if len(values) else None
+
+
+def _mean_reward(ledger: Ledger, step: int) -> float | None:
+    batch = ledger.eval_batch(step)
+    if batch is None or not batch.known.any():
+        return None
+    return float(batch.reward[batch.known].mean())
+
+
+def _reference(ledger: Ledger, row: int, where: list[str]) -> RolloutRef:
+    columns = ledger.history.columns
+    step, group = int(columns["step"].view()[row]), int(columns["group"].view()[row])
+    source = int(columns["source"].view()[row])
+    labels = ledger.history.group_labels(step)
+    return RolloutRef(
+        where=where[source] if source < len(where) else "",
+        step=step,
+        group=labels[group] if group < len(labels) else str(group),
+        index=int(columns["index"].view()[row]),
+        row=row,
+    )
+
+
+def _columns_seen(ledger: Ledger) -> dict[str, str]:
+    found = {}
+    for name, column in _COLUMNS_SEEN.items():
+        values = ledger.history.columns[column].view()
+        # The end and the beginning tell: a field that a source carries is on nearly every record.
+        values = np.concatenate([values[:2000], values[-2000:]])
+        seen = (
+            np.isfinite(values).any()
+            if values.dtype.kind == "f"
+            else (values > (0 if column == "verifier_known" else -1)).any()
+        )
+        if seen:
+            found[name] = "log"
+    return found

@@ -1,0 +1,291 @@
+"""What the monitor hands over: one frozen picture of a run. The screen and the reports read this and nothing deeper.
+
+Columns are views of arrays that only grow, cut at the lengths that they had when the picture was taken, so that
+reading them needs no lock while the monitor goes on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch
+    from grpo_top.records import Rollout, Sampling, Success
+
+
+class Status(IntEnum):
+    """How a detector or a stage stands, quietest first."""
+
+    UNKNOWN = 0
+    """A series that it needs is not logged, or too few steps so far."""
+    OK = 1
+    WATCH = 2
+    """A limit is crossed, but not yet for as long as the rule asks."""
+    INFO = 3
+    WARN = 4
+    FAIL = 5
+
+    @property
+    def word(self) -> str:
+        """The word of the JSON contract: `ok`, `watch`, …"""
+        return self.name.lower()
+
+
+STAGES: tuple[tuple[str, str], ...] = (
+    ("data", "can the log be trusted?"),
+    ("learnable", "does the base policy ever succeed?"),
+    ("reward", "is the reward the one you defined?"),
+    ("variance", "does each group disagree?"),
+    ("rollouts", "are rollouts diverse, sampled as intended, ended for the right reason?"),
+    ("format", "do answers parse and fit?"),
+    ("KL", "is the policy drifting for the wrong reason?"),
+    ("staleness", "do sampler and trainer hold the same policy?"),
+    ("held-out", "does held-out improve too?"),
+)
+"""Triage stages in the order of cause: name and the question that each asks."""
+
+WINDOW = 20
+"""W: the late window in steps that most rules judge and every panel shows as `20 steps`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What is known of the run as a whole; None is unknown."""
+
+    name: str = ""
+    framework: str | None = None
+    algorithm: str | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    steps: int = 0
+    """Training steps seen."""
+    rollouts: int = 0
+    """Train rollouts seen, superseded ones not counted."""
+    groups: int = 0
+    evals: int = 0
+    """Held-out evaluations seen, by the step that they were made at."""
+    group_size: int | None = None
+    """As declared, else the most common size of a group."""
+    groups_per_step: int | None = None
+    total_steps: int | None = None
+    step_seconds: float | None = None
+    """Median seconds a step over the last 20 steps."""
+    sampling: Sampling | None = None
+    """The intended sampling config."""
+    version_lag_tolerance: float | None = None
+    """As declared; None leaves the detectors' default in force."""
+    reward_range: tuple[float, float] | None = None
+    """As declared, else what has been seen so far (`reward_range_declared` says which)."""
+    reward_range_declared: bool = False
+    success: Success | None = None
+    success_rule: str = ""
+    """Which definition of success is in force, in words."""
+    env_version: str | None = None
+    reward_version: str | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+    recording: str | None = None
+    """A label for the screen where this is a recording played back."""
+    components: tuple[str, ...] = ()
+    """Names of the reward's components, in the order of the log."""
+    families: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFacts:
+    """One file or endpoint that is being read."""
+
+    where: str
+    """Path relative to the run directory, or URL."""
+    path: str
+    """Absolute path or URL."""
+    format: str
+    role: str
+    """What it holds, in a word: `rollouts`, `metrics`, `console`, `config`."""
+    records: int
+    bytes: int
+    skipped: int
+    state: str = "live"
+    """`live`, `gone`, `waiting` (not complete yet), `error`, `left out`."""
+    note: str = ""
+    """One line about `state` where it needs one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRecord:
+    """A record that could not be read."""
+
+    where: str
+    offset: int
+    line: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One canonical series over the run's steps."""
+
+    name: str
+    origin: str
+    """`rollouts` (computed here) or `trainer` (read from its log)."""
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    """Same length as `steps`; NaN is unknown, ±inf is "not finite"."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutRef:
+    """A rollout or group that proves a finding."""
+
+    where: str
+    step: int
+    group: str
+    index: int | None
+    row: int
+    """Row in `Snapshot.rollouts`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A detector's verdict that fired at some time; `active` says whether it stands at the last step."""
+
+    id: str
+    stage: int
+    severity: Status
+    """INFO, WARN or FAIL: as it stands, or the worst that it was where it has cleared."""
+    active: bool
+    first_step: int
+    """First step of its latest episode."""
+    last_step: int
+    onset: int
+    """First step of the streak that made it fire; `first_step` is where the rule was met."""
+    episodes: tuple[tuple[int, int], ...]
+    value: float | None
+    threshold: float | None
+    summary: str
+    """One sentence with this run's numbers."""
+    evidence: Mapping[str, Any]
+    rollouts: tuple[RolloutRef, ...]
+    try_next: tuple[str, ...]
+    caused_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """A triage stage: the worst of its detectors."""
+
+    stage: int
+    name: str
+    status: Status
+    findings: tuple[str, ...]
+    """Ids of its active findings."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectorTrack:
+    """One detector's verdict at every judged step: what the screen shows when it is paused in the past."""
+
+    id: str
+    stage: int
+    steps: NDArray[np.int64]
+    status: NDArray[np.uint8]
+    """`Status` after hysteresis: a finding that has not cleared yet keeps its severity."""
+    values: NDArray[np.float64]
+    threshold: float | None
+    needs: tuple[str, ...]
+    """Series that it lacks, where it is unknown for that reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageItem:
+    """One of the ten things to log."""
+
+    item: str
+    status: str
+    """`present`, `derived` or `missing`."""
+    origin: str
+    """Where it is read or derived from; empty where it is missing."""
+    blinds: tuple[str, ...]
+    """Detectors that its absence blinds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """Columns over every rollout that was read, in order of arrival, and the names behind their ids.
+
+    Integer columns hold -1 for unknown, float columns NaN for unknown and ±inf for "not finite".
+    Id columns (`task`, `family`, …) index the tuple of the same name in `names`.
+    """
+
+    length: int
+    columns: Mapping[str, NDArray[Any]]
+    """See `grpo_top.history.COLUMNS` for names, types and meaning."""
+    components: Mapping[str, NDArray[np.float64]]
+    names: Mapping[str, Sequence[str]]
+    samplings: Sequence[Sampling]
+    """Deployed sampling configs by their id in the `sampling` column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Columns over every train group of every judged step, oldest first."""
+
+    length: int
+    columns: Mapping[str, NDArray[Any]]
+    """See `grpo_top.verdicts.GROUP_COLUMNS`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One picture of a run."""
+
+    version: int
+    """Grows with every change; equal versions are equal pictures."""
+    time: float
+    """Seconds since the epoch when it was taken."""
+    last_record_time: float | None
+    """When the newest record arrived here; None before the first."""
+    finished: bool
+    """The source says that training ended, or it was read to its end without following."""
+    reading: float | None
+    """Share of the bytes present that have been read (0 to 1) while catching up, else None."""
+    run: RunFacts
+    sources: tuple[SourceFacts, ...]
+    left_out: tuple[str, ...]
+    """What discovery did not take, one line each."""
+    series: Mapping[str, Series]
+    triage: tuple[StageState, ...]
+    first_cause: str | None
+    findings: tuple[Finding, ...]
+    """In triage order; the first cause first."""
+    watches: tuple[str, ...]
+    unknown: tuple[tuple[str, tuple[str, ...]], ...]
+    """Detector id and the series that it needs and has not."""
+    tracks: Mapping[str, DetectorTrack]
+    coverage: tuple[CoverageItem, ...]
+    skipped: tuple[SkippedRecord, ...]
+    """The first 100; `skipped_count` counts all."""
+    skipped_count: int
+    rollouts: Rollouts
+    groups: Groups
+    judged_step: int | None
+    """The last step that the detectors have seen."""
+    batch: Callable[[int], Batch | None]
+    """The train rollouts of a step with their groups; None where there are none. Cheap; safe from any thread."""
+    eval_batch: Callable[[int], Batch | None]
+    """The held-out rollouts that carry a step's number."""
+    read: Callable[[int], Rollout | Gone]
+    """The rollout of a row of `rollouts` with its text, read again from its file; safe from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Why a rollout's text cannot be read any more; its columns still stand."""
+
+    reason: str

@@ -1,0 +1,51 @@
+"""Reads parts of a file at once, whatever it is packed with: its head to sniff it, a record to show it again."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import os
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read_head(path: Path, size: int) -> bytes:
+    """The first `size` bytes, decompressed; empty where the file is empty, unreadable, or cut too early."""
+    try:
+        with _open(path) as stream:
+            return stream.read(size)
+    except (OSError, EOFError, ValueError):
+        return b""
+
+
+def read_range(path: Path, offset: int, length: int) -> bytes:
+    """`length` bytes from `offset` of the decompressed stream. OSError where the file cannot be read so far."""
+    if path.suffix not in (".gz", ".zst"):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            return os.pread(descriptor, length, offset)
+        finally:
+            os.close(descriptor)
+    with _open(path) as stream:
+        stream.seek(offset)
+        return stream.read(length)
+
+
+def read_whole(path: Path) -> bytes:
+    """The whole file, decompressed."""
+    with _open(path) as stream:
+        return stream.read()
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    if path.suffix == ".zst":
+        try:
+            zstandard = importlib.import_module("zstandard")
+        except ImportError as error:
+            raise OSError("zstd logs need the extra: pip install 'grpo-top[zstd]'") from error
+        return cast(BinaryIO, zstandard.open(path, "rb"))
+    return path.open("rb")

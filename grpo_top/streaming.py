@@ -1,0 +1,344 @@
+"""Statistics that grow with a run: bounded plain data that `copy.deepcopy` copies, O(1) amortised a step.
+
+Nothing here knows what a series means. Values are finite numbers; who has none for a step adds none, so that
+unknown is never zero. A row of a trainer that logs every n steps is added with `steps=n` and counts as n.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import bisect_left, insort
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+Direction = Literal["up", "down"]
+
+MAD_TO_STD = 1.4826
+"""Median absolute deviation × this is the standard deviation of normal noise."""
+SIGNIFICANCE = 0.01
+"""Level of every trend test."""
+TREND_LIMIT = 60
+"""Values that a trend test looks at, at most: the newest ones. Its cost is quadratic in them."""
+EXACT_MEDIAN = 16_384
+"""Values up to which `RunningMedian` is exact."""
+
+
+class Window:
+    """The newest values that together stand for `size` steps, at least one, each with its step."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.span = 0
+        """Steps that the values in it stand for."""
+        self._entries: deque[tuple[float, int, int]] = deque()
+
+    def add(self, value: float, step: int, steps: int = 1) -> None:
+        """Take in the value of one row that stands for `steps` steps; what no longer fits falls out."""
+        entries = self._entries
+        entries.append((value, step, steps))
+        self.span += steps
+        while len(entries) > 1 and self.span - entries[0][2] >= self.size:
+            self.span -= entries.popleft()[2]
+
+    def clear(self) -> None:
+        """Forget every value."""
+        self._entries.clear()
+        self.span = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether the values stand for `size` steps."""
+        return self.span >= self.size
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The values, oldest first."""
+        return np.array([entry[0] for entry in self._entries], np.float64)
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The step of each value."""
+        return np.array([entry[1] for entry in self._entries], np.int64)
+
+    @property
+    def first_step(self) -> int | None:
+        """Step of the oldest value."""
+        return self._entries[0][1] if self._entries else None
+
+    @property
+    def last(self) -> float | None:
+        """The newest value."""
+        return self._entries[-1][0] if self._entries else None
+
+    @property
+    def mean(self) -> float:
+        """Mean weighted by the steps that each value stands for; NaN while empty."""
+        if not self._entries:
+            return math.nan
+        return math.fsum(value * steps for value, _, steps in self._entries) / self.span
+
+    @property
+    def median(self) -> float:
+        """Median of the values; NaN while empty."""
+        return _middle(sorted(entry[0] for entry in self._entries))
+
+    @property
+    def minimum(self) -> float:
+        """Lowest value; NaN while empty."""
+        return min((entry[0] for entry in self._entries), default=math.nan)
+
+    @property
+    def maximum(self) -> float:
+        """Highest value; NaN while empty."""
+        return max((entry[0] for entry in self._entries), default=math.nan)
+
+
+class ShareWindow:
+    """How many items have a property over the newest `size` steps, counted by item and not by step."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.hits = 0
+        """Items with the property."""
+        self.items = 0
+        """Items in all."""
+        self._entries: deque[tuple[int, int, int]] = deque()
+
+    def add(self, hits: int, items: int, step: int) -> None:
+        """Take one step in: `hits` of its `items` items have the property."""
+        self._entries.append((hits, items, step))
+        self.hits += hits
+        self.items += items
+        if len(self._entries) > self.size:
+            old_hits, old_items, _ = self._entries.popleft()
+            self.hits -= old_hits
+            self.items -= old_items
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether `size` steps are in it."""
+        return len(self._entries) >= self.size
+
+    @property
+    def first_step(self) -> int | None:
+        """The oldest step in it."""
+        return self._entries[0][2] if self._entries else None
+
+    @property
+    def first_hit(self) -> int | None:
+        """The oldest step in it that has a hit."""
+        return next((step for hits, _, step in self._entries if hits), None)
+
+    @property
+    def share(self) -> float:
+        """`hits` of `items`; NaN without items."""
+        return self.hits / self.items if self.items else math.nan
+
+
+class Baseline:
+    """How a series was early in the run: at steps `first` to `last`, counted from its own first row.
+
+    It stands for good once step `last` is in and `least` rows are; later values change nothing.
+    """
+
+    def __init__(self, first: int, last: int, least: int = 3) -> None:
+        self.first, self.last, self.least = first, last, least
+        self._seen = 0
+        self._values: list[float] = []
+        self._frozen = False
+
+    def add(self, value: float, steps: int = 1) -> None:
+        """Take in the value of one row that stands for `steps` steps."""
+        if self._frozen:
+            return
+        self._seen += steps
+        if self._seen >= self.first:
+            self._values.append(value)
+        self._frozen = self._seen >= self.last and len(self._values) >= self.least
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is complete."""
+        return self._frozen
+
+    @property
+    def median(self) -> float:
+        """Median of what has been taken in so far; NaN while empty."""
+        return _middle(sorted(self._values))
+
+    @property
+    def mean(self) -> float:
+        """Mean of what has been taken in so far; NaN while empty."""
+        return math.fsum(self._values) / len(self._values) if self._values else math.nan
+
+
+class RunningMedian:
+    """Median of every value so far: exact for the first 16,384 values, in at most 128 kB.
+
+    Past that it halves what it holds (every second value in order of size, which leaves the quantiles in
+    place) and from then on takes every second value in, then every fourth, and so on: the same values always
+    give the same median, within the quantiles 0.49 and 0.51 unless they repeat in time with that stride.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """Values seen, taken in or not."""
+        self._stride = 1
+        self._sorted = array("d")
+
+    def add(self, value: float) -> None:
+        """Take the next value in."""
+        self.count += 1
+        if self.count % self._stride:
+            return
+        insort(self._sorted, value)
+        if len(self._sorted) >= EXACT_MEDIAN:
+            self._sorted = self._sorted[1::2]
+            self._stride *= 2
+
+    @property
+    def value(self) -> float:
+        """The median; NaN before the first value."""
+        return _middle(self._sorted)
+
+    def rank(self, value: float) -> float:
+        """Share of the values that are lower than `value`; NaN before the first one."""
+        return bisect_left(self._sorted, value) / len(self._sorted) if self._sorted else math.nan
+
+
+class Trend(NamedTuple):
+    """A series' trend over a window."""
+
+    slope: float
+    """Theil-Sen: median slope over all pairs, per step."""
+    change: float
+    """How far that slope moves the series over the window."""
+    noise: float
+    """Robust standard deviation around the line: 1.4826 × median absolute residual."""
+    p: float
+    """Two-sided p value of the Mann-Kendall test."""
+
+    @property
+    def direction(self) -> Direction | None:
+        """Where the series goes, None where it goes nowhere: the test at 1%, and a change above the noise."""
+        if self.p >= SIGNIFICANCE or abs(self.change) <= self.noise or self.change == 0:
+            return None
+        return "up" if self.change > 0 else "down"
+
+
+def mann_kendall(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, float]:
+    """Mann-Kendall test for a monotone trend: z (corrected for ties and continuity) and two-sided p.
+
+    (0, 1) where there are fewer than 4 values or all are equal.
+    """
+    series = np.asarray(values, np.float64)
+    n = len(series)
+    if n < 4:
+        return 0.0, 1.0
+    score = float(np.sign(series[None, :] - series[:, None])[_pairs(n)].sum())
+    ties = np.unique(series, return_counts=True)[1].astype(np.float64)
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    if variance <= 0 or score == 0:
+        return 0.0, 1.0
+    z = (score - math.copysign(1.0, score)) / math.sqrt(variance)
+    return z, math.erfc(abs(z) / math.sqrt(2))
+
+
+def theil_sen(
+    values: Sequence[float] | NDArray[np.float64], steps: Sequence[int] | NDArray[np.int64] | None = None
+) -> float:
+    """Median slope per step over all pairs; values one step apart where no steps are given. 0 below two."""
+    series = np.asarray(values, np.float64)
+    at = np.arange(len(series), dtype=np.float64) if steps is None else np.asarray(steps, np.float64)
+    first, second = _pairs(len(series))
+    run = at[second] - at[first]
+    apart = run != 0
+    if not apart.any():
+        return 0.0
+    return float(np.median((series[second] - series[first])[apart] / run[apart]))
+
+
+def trend(
+    values: Sequence[float] | NDArray[np.float64], steps: Sequence[int] | NDArray[np.int64] | None = None
+) -> Trend:
+    """The trend of the newest `TREND_LIMIT` values, which are one step apart where no steps are given."""
+    series = np.asarray(values, np.float64)[-TREND_LIMIT:]
+    if steps is None:
+        at = np.arange(len(series), dtype=np.int64)
+    else:
+        at = np.asarray(steps, np.int64)[-TREND_LIMIT:]
+    _, p = mann_kendall(series)
+    if p >= SIGNIFICANCE:
+        return Trend(0.0, 0.0, 0.0, p)
+    slope = theil_sen(series, at)
+    return Trend(slope, slope * float(at[-1] - at[0]), robust_deviation(series - slope * at), p)
+
+
+def significant_trend(
+    values: Sequence[float] | NDArray[np.float64],
+    direction: Direction,
+    steps: Sequence[int] | NDArray[np.int64] | None = None,
+) -> bool:
+    """Whether the series goes that way, see `Trend.direction`. Cheap where its second half lies otherwise."""
+    series = np.asarray(values, np.float64)[-TREND_LIMIT:]
+    half = len(series) // 2
+    if half < 2:
+        return False
+    difference = float(series[-half:].mean() - series[:half].mean())
+    if (difference <= 0) if direction == "up" else (difference >= 0):
+        return False
+    at = None if steps is None else np.asarray(steps, np.int64)[-TREND_LIMIT:]
+    return trend(series, at).direction == direction
+
+
+def robust_deviation(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """1.4826 × median absolute deviation from the median: a deviation blind to outliers. 0 of none."""
+    series = np.asarray(values, np.float64)
+    if not len(series):
+        return 0.0
+    return MAD_TO_STD * float(np.median(np.abs(series - np.median(series))))
+
+
+def js_distance(first: Mapping[str, float], second: Mapping[str, float]) -> float:
+    """Jensen-Shannon distance of two counts by name: 0 equal, 1 nothing in common. 0 where one is empty."""
+    totals = math.fsum(first.values()), math.fsum(second.values())
+    if min(totals) <= 0:
+        return 0.0
+    divergence = 0.0
+    for name in first.keys() | second.keys():
+        p, q = first.get(name, 0.0) / totals[0], second.get(name, 0.0) / totals[1]
+        middle = (p + q) / 2
+        for share in (p, q):
+            if share > 0:
+                divergence += share * math.log2(share / middle) / 2
+    return math.sqrt(min(max(divergence, 0.0), 1.0))
+
+
+def _middle(ordered: Sequence[float]) -> float:
+    """Median of sorted values; NaN of none."""
+    n = len(ordered)
+    if not n:
+        return math.nan
+    return ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+
+
+@lru_cache(maxsize=TREND_LIMIT)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Positions of all pairs of `n` values, the earlier one first."""
+    first, second = np.triu_indices(n, 1)
+    return first, second

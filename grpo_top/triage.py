@@ -1,0 +1,258 @@
+"""Stage order, the cause table, the first cause, and coverage: what the findings mean together."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from grpo_top.snapshot import STAGES, CoverageItem, Finding, StageState, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+CAUSES: dict[str, frozenset[str]] = {
+    "SAMPLER_DRIFT": frozenset(
+        {
+            "DEGENERATE_GROUPS",
+            "NO_TRAINABLE_GROUPS",
+            "LOW_TRAINABILITY",
+            "TRAINABILITY_DECLINE",
+            "ADV_COLLAPSE",
+            "REWARD_STD_DEATH",
+            "UNIFORM_COMPONENT",
+            "NO_UPDATE",
+            "SPARSE_REWARD",
+            "REWARD_COLLAPSE",
+            "LOW_DIVERSITY",
+            "REPETITION_LOOPS",
+            "GIBBERISH",
+            "TERMINATION_SHIFT",
+            "TRUNCATION",
+            "PARSE_FAILURES",
+            "LENGTH_COLLAPSE",
+            "LOGPROB_MISMATCH",
+        }
+    ),
+    "REWARD_STREAK": frozenset({"BASE_SUCCESS_ZERO"}),
+    "REWARD_INCONSISTENT": frozenset({"BASE_SUCCESS_ZERO"}),
+    "STALE_ROLLOUTS": frozenset(
+        {"LOGPROB_MISMATCH", "KL_EXPLODING", "MIXED_VERSIONS", "REWARD_COLLAPSE", "GRAD_SPIKES"}
+    ),
+    "WEIGHT_SYNC_STUCK": frozenset(
+        {
+            "STALE_ROLLOUTS",
+            "LOGPROB_MISMATCH",
+            "KL_EXPLODING",
+            "MIXED_VERSIONS",
+            "REWARD_COLLAPSE",
+            "GRAD_SPIKES",
+        }
+    ),
+    "LOGPROB_MISMATCH": frozenset({"KL_EXPLODING", "GRAD_SPIKES", "REWARD_COLLAPSE", "ENTROPY_COLLAPSE"}),
+    "TRUNCATION": frozenset(
+        {
+            "PARSE_FAILURES",
+            "BASE_SUCCESS_ZERO",
+            "SPARSE_REWARD",
+            "DEGENERATE_GROUPS",
+            "UNIFORM_COMPONENT",
+            "REWARD_COLLAPSE",
+        }
+    ),
+    "PARSE_FAILURES": frozenset(
+        {
+            "REWARD_STREAK",
+            "REWARD_COLLAPSE",
+            "DEGENERATE_GROUPS",
+            "NO_TRAINABLE_GROUPS",
+            "SPARSE_REWARD",
+            "UNIFORM_COMPONENT",
+        }
+    ),
+    "LOW_DIVERSITY": frozenset(
+        {"DEGENERATE_GROUPS", "UNIFORM_COMPONENT", "NO_TRAINABLE_GROUPS", "LOW_TRAINABILITY"}
+    ),
+    "KL_EXPLODING": frozenset({"REWARD_COLLAPSE", "GIBBERISH"}),
+}
+"""A finding's id → the findings of the same or earlier stages that it explains when it began no later than they did.
+
+Consequences in later stages need no row: upstream comes first anyway.
+"""
+
+
+class Field(NamedTuple):
+    """One part of a thing to log: how it is called, and the series or columns that carry it."""
+
+    name: str
+    series: tuple[str, ...]
+    """Any of them will do."""
+
+
+class Item(NamedTuple):
+    """One of the ten things to log."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+
+TEN_THINGS: tuple[Item, ...] = (
+    Item(
+        "reward per family, with raw verifier output beside it",
+        (
+            Field("reward", ("reward_mean",)),
+            Field("family", ("column:family",)),
+            Field("verifier output", ("column:verifier",)),
+        ),
+    ),
+    Item("zero-variance fraction", (Field("zero-variance groups", ("zero_variance_group_frac",)),)),
+    Item("success per tier", (Field("success", ("success_rate",)), Field("tier", ("column:tier",)))),
+    Item(
+        "parse-failure and truncation rate",
+        (Field("parse failures", ("parse_failure_rate",)), Field("truncation", ("truncation_rate",))),
+    ),
+    Item(
+        "length distribution, and reward against length",
+        (
+            Field("lengths", ("completion_tokens_mean",)),
+            Field("rewards beside them", ("reward_mean", "column:advantage")),
+        ),
+    ),
+    Item("KL and entropy", (Field("kl", ("kl",)), Field("entropy", ("entropy",)))),
+    Item(
+        "termination reasons per family",
+        (Field("termination", ("termination",)), Field("family", ("column:family",))),
+    ),
+    Item(
+        "policy version and lag",
+        (Field("policy version", ("policy_version", "version_lag_max")), Field("lag", ("version_lag_max",))),
+    ),
+    Item("held-out evaluation at a fixed cadence", (Field("held-out", ("heldout",)),)),
+    Item(
+        "environment version, reward version and sampler config",
+        (
+            Field("environment version", ("column:env_version",)),
+            Field("reward version", ("column:reward_version",)),
+            Field("sampler config", ("column:sampling",)),
+        ),
+    ),
+)
+"""What a run should log, and which series and columns show that it does."""
+
+
+def stages(statuses: Mapping[str, tuple[int, Status]], findings: Iterable[Finding]) -> tuple[StageState, ...]:
+    """Each stage as the worst of its detectors; `statuses` maps a detector's id to its stage and status.
+
+    A stage is `ok` only where a detector of it could judge: data that is missing never makes one.
+    """
+    active = [finding for finding in findings if finding.active]
+    found = []
+    for number, (name, _) in enumerate(STAGES):
+        of_stage = [status for stage, status in statuses.values() if stage == number]
+        found.append(
+            StageState(
+                stage=number,
+                name=name,
+                status=max(of_stage, default=Status.UNKNOWN),
+                findings=tuple(finding.id for finding in active if finding.stage == number),
+            )
+        )
+    return tuple(found)
+
+
+def first_cause(findings: Sequence[Finding]) -> Finding | None:
+    """Where to stop first: the earliest stage that fires, save where a finding explains it that began no later."""
+    alarms = [finding for finding in findings if finding.active and finding.severity >= Status.WARN]
+    if not alarms:
+        return None
+    first = min(alarms, key=lambda finding: (finding.stage, -finding.severity, finding.onset))
+    visited = {first.id}
+    while True:
+        causes = [
+            other
+            for other in alarms
+            if other.id not in visited and first.id in CAUSES.get(other.id, ()) and other.onset <= first.onset
+        ]
+        if not causes:
+            return first
+        first = min(causes, key=lambda finding: (finding.onset, finding.stage))
+        visited.add(first.id)
+
+
+def explain(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], str | None]:
+    """The findings in triage order with `caused_by` set, and the first cause's id.
+
+    Active findings come first, the first cause on top; what is downstream of it and began no earlier, or what the
+    cause table says it explains, is its consequence.
+    """
+    first = first_cause(findings)
+    if first is None:
+        return tuple(
+            sorted(findings, key=lambda finding: (not finding.active, finding.stage, finding.onset))
+        ), None
+    explained = tuple(
+        replace(finding, caused_by=first.id) if _follows(finding, first) else finding for finding in findings
+    )
+
+    def order(finding: Finding) -> tuple[bool, bool, bool, int, int]:
+        return (
+            finding.id != first.id,
+            not finding.active,
+            finding.caused_by is None,
+            finding.stage,
+            finding.onset,
+        )
+
+    return tuple(sorted(explained, key=order)), first.id
+
+
+def coverage(
+    series: Mapping[str, str], columns: Mapping[str, str], needs: Mapping[str, Sequence[str]]
+) -> tuple[CoverageItem, ...]:
+    """The ten things to log.
+
+    Args:
+        series: name of each known series (without its `{…}` part) → its origin.
+        columns: name of each rollout column that carries something → where it is read from.
+        needs: detector id → the series that it lacks.
+    """
+    items = []
+    for item in TEN_THINGS:
+        carried: dict[str, str] = {}
+        missing: list[Field] = []
+        for wanted in item.fields:
+            origin = _origin(wanted, series, columns)
+            if origin is None:
+                missing.append(wanted)
+            else:
+                carried[wanted.name] = origin
+        blinded = {name for wanted in missing for name in wanted.series}
+        blinds = tuple(id_ for id_, lacks in needs.items() if blinded & set(lacks))
+        if missing:
+            status = "missing"
+        else:
+            status = "present" if all(origin == "log" for origin in carried.values()) else "derived"
+        parts = [f"{name}: {origin}" for name, origin in carried.items()]
+        parts += [f"{wanted.name}: not logged" for wanted in missing]
+        items.append(CoverageItem(item.name, status, ", ".join(parts), blinds))
+    return tuple(items)
+
+
+_DERIVED = frozenset({"zero_variance_group_frac", "parse_failure_rate", "truncation_rate", "success_rate"})
+
+
+def _origin(wanted: Field, series: Mapping[str, str], columns: Mapping[str, str]) -> str | None:
+    for name in wanted.series:
+        if name.startswith("column:"):
+            if name.removeprefix("column:") in columns:
+                return "log"
+        elif name in series:
+            return "derived from rollouts" if name in _DERIVED and series[name] == "rollouts" else "log"
+    return None
+
+
+def _follows(finding: Finding, first: Finding) -> bool:
+    if finding.id == first.id or not finding.active:
+        return False
+    if finding.id in CAUSES.get(first.id, ()):
+        return finding.onset >= first.onset
+    return (finding.stage, finding.onset) >= (first.stage, first.onset) and finding.onset >= first.onset

@@ -1,0 +1,238 @@
+"""Runs the detectors over finished steps and keeps what they said: findings with episodes, and every verdict.
+
+Verdicts after all records are the same in whatever order the records came: a late record takes the state back to a
+checkpoint before its step, and the steps since are judged again.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grpo_top.facts import RewardScale
+from grpo_top.history import Column
+from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from grpo_top.detectors.base import Details, Detector, Verdict
+    from grpo_top.facts import Batch, StepFacts
+
+GROUP_COLUMNS: dict[str, DTypeLike] = {
+    "step": np.int32,
+    "group": np.int32,  # dense number of the group within `Batch.group` of its step
+    "first_row": np.int64,  # its first rollout's row
+    "size": np.int16,
+    "mean": np.float64,  # mean reward, NaN unknown
+    "std": np.float64,  # population std of rewards, NaN unknown
+    "flat": np.int8,  # 1 no variance, 0 some, -1 unknown
+    "texts": np.int16,  # distinct completions, -1 unknown
+    "passed": np.int16,  # successful rollouts, -1 unknown
+}
+"""Columns over every train group of every judged step."""
+
+CHECKPOINT_EVERY = 16
+CHECKPOINTS = 8
+
+
+@dataclass(slots=True)
+class FindingState:
+    """The life of one detector's finding."""
+
+    episodes: list[tuple[int, int]] = field(default_factory=list)
+    active: bool = False
+    severity: Status = Status.OK
+    good: int = 0
+    """Steps running on the good side since it last was not."""
+    onset: int = 0
+    value: float | None = None
+    threshold: float | None = None
+    details: Details | None = None
+
+    def take(self, verdict: Verdict, facts: StepFacts, detector: Detector, clear: int) -> Status:
+        """Take one step's verdict in; the status to show, which stays while a finding has not cleared."""
+        step = facts.step
+        if verdict.status >= Status.INFO:
+            if not self.active:
+                self.episodes.append((step, step))
+                self.onset = step if verdict.onset is None else verdict.onset
+                self.active = True
+            self.severity = verdict.status
+            self.good = 0
+            self.episodes[-1] = (self.episodes[-1][0], step)
+            self.value, self.threshold = verdict.value, verdict.threshold
+            self.details = detector.describe(facts)
+        elif self.active:
+            if verdict.status == Status.WATCH:
+                self.good = 0
+                self.episodes[-1] = (self.episodes[-1][0], step)
+            elif verdict.status == Status.OK:
+                self.good += 1
+                self.active = self.good < clear
+        return self.severity if self.active else verdict.status
+
+
+@dataclass(slots=True)
+class JudgeState:
+    """Everything that a verdict depends on, so that it can be copied and gone back to."""
+
+    detectors: list[Detector]
+    findings: dict[str, FindingState] = field(default_factory=dict)
+    scale: RewardScale = field(default_factory=RewardScale)
+    last_seen: dict[str, int] = field(default_factory=dict)
+    """Series of the trainer → the last step that carried it."""
+    statuses: dict[str, Status] = field(default_factory=dict)
+    first_step: int | None = None
+    step: int | None = None
+    """The last step judged."""
+    judged: int = 0
+    groups: int = 0
+
+
+class Judge:
+    """Takes finished steps in ascending order and keeps findings, verdict tracks and the table of groups."""
+
+    def __init__(self, detectors: Sequence[type[Detector]], knobs: Mapping[str, Mapping[str, float]]) -> None:
+        self._fresh = [detector(knobs.get(detector.id, {})) for detector in detectors]
+        self.clears = {
+            d.id: int(knobs.get(d.id, {}).get("clear", getattr(d, "clear", 5))) for d in self._fresh
+        }
+        self.state = JudgeState(copy.deepcopy(self._fresh))
+        self._checkpoints: list[JudgeState] = []
+        self.steps = Column(np.int64)
+        self.statuses = {detector.id: Column(np.uint8) for detector in detectors}
+        self.values = {detector.id: Column(np.float64, fill=math.nan) for detector in detectors}
+        self.groups = {name: Column(dtype) for name, dtype in GROUP_COLUMNS.items()}
+        self.seen: dict[str, int] = {}
+        """Series → the first step at which it was ever seen, finite or not."""
+
+    def rewind(self, step: int) -> None:
+        """Go back to before `step`, because something about it changed."""
+        while self._checkpoints and (self._checkpoints[-1].step or 0) >= step:
+            self._checkpoints.pop()
+        if self._checkpoints:
+            self.state = copy.deepcopy(self._checkpoints[-1])
+        else:
+            self.state = JudgeState(copy.deepcopy(self._fresh))
+        for column in (self.steps, *self.statuses.values(), *self.values.values()):
+            column.cut(self.state.judged)
+        for column in self.groups.values():
+            column.cut(self.state.groups)
+
+    def observe(self, facts: StepFacts) -> None:
+        """Judge the next finished step."""
+        state = self.state
+        self.steps.extend([facts.step])
+        for name in (*facts.values, *facts.nonfinite):
+            self.seen.setdefault(name, facts.step)
+        for detector in state.detectors:
+            verdict = detector.observe(facts)
+            finding = state.findings.get(detector.id)
+            status = verdict.status
+            if finding is not None or status >= Status.INFO:
+                if finding is None:
+                    finding = state.findings[detector.id] = FindingState()
+                status = finding.take(verdict, facts, detector, self.clears[detector.id])
+            state.statuses[detector.id] = status
+            self.statuses[detector.id].extend([status])
+            self.values[detector.id].extend([math.nan if verdict.value is None else verdict.value])
+        if facts.batch is not None:
+            self._add_groups(facts.step, facts.batch)
+        if state.first_step is None:
+            state.first_step = facts.step
+        state.step = facts.step
+        state.judged += 1
+        state.groups = self.groups["step"].length
+        if state.judged % CHECKPOINT_EVERY == 0:
+            self._checkpoints.append(copy.deepcopy(state))
+            if len(self._checkpoints) > CHECKPOINTS:
+                self._thin()
+
+    def findings(self, reference: Callable[[int], RolloutRef]) -> list[Finding]:
+        """Every finding that ever fired, in the order of the detectors; `caused_by` is not set yet."""
+        found = []
+        for detector in self.state.detectors:
+            state = self.state.findings.get(detector.id)
+            if state is None or state.details is None:
+                continue
+            details = state.details
+            found.append(
+                Finding(
+                    id=detector.id,
+                    stage=detector.stage,
+                    severity=state.severity,
+                    active=state.active,
+                    first_step=state.episodes[-1][0],
+                    last_step=state.episodes[-1][1],
+                    onset=state.onset,
+                    episodes=tuple(state.episodes),
+                    value=state.value,
+                    threshold=state.threshold,
+                    summary=details.summary,
+                    evidence=details.evidence,
+                    rollouts=tuple(reference(row) for row in details.rows[:50]),
+                    try_next=detector.page.try_next if details.try_next is None else details.try_next,
+                )
+            )
+        return found
+
+    def missing(self, detector: Detector) -> tuple[str, ...]:
+        """The series that a detector cannot do without and that were never seen."""
+        return tuple(name for name in detector.needs or detector.series if not self._ever_seen(name))
+
+    def tracks(self) -> dict[str, DetectorTrack]:
+        """Every detector's verdict at every judged step."""
+        return {
+            detector.id: DetectorTrack(
+                id=detector.id,
+                stage=detector.stage,
+                steps=self.steps.view(),
+                status=self.statuses[detector.id].view(),
+                values=self.values[detector.id].view(),
+                threshold=_threshold(detector),
+                needs=self.missing(detector),
+            )
+            for detector in self.state.detectors
+        }
+
+    def _thin(self) -> None:
+        """Drop one checkpoint so that they lie the closer the newer they are: most late records are a little late."""
+        steps = [checkpoint.step or 0 for checkpoint in self._checkpoints]
+        gaps = [(steps[i + 1] - steps[i - 1]) / (steps[-1] - steps[i - 1]) for i in range(1, len(steps) - 1)]
+        del self._checkpoints[1 + gaps.index(min(gaps))]
+
+    def _ever_seen(self, name: str) -> bool:
+        return name in self.seen or any(seen.startswith(f"{name}{{") for seen in self.seen)
+
+    def _add_groups(self, step: int, batch: Batch) -> None:
+        order = np.argsort(batch.group, kind="stable")
+        starts = np.searchsorted(batch.group[order], np.arange(batch.groups))
+        known = batch.success >= 0
+        passed = np.bincount(batch.group[known], batch.success[known], batch.groups)
+        passed[np.bincount(batch.group[known], minlength=batch.groups) == 0] = -1
+        values: dict[str, NDArray[Any]] = {
+            "step": np.full(batch.groups, step),
+            "group": np.arange(batch.groups),
+            "first_row": batch.rows[order[starts]],
+            "size": batch.group_size,
+            "mean": batch.group_mean,
+            "std": batch.group_std,
+            "flat": np.where(batch.judged, batch.flat, -1),
+            "texts": np.full(batch.groups, -1) if batch.distinct_texts is None else batch.distinct_texts,
+            "passed": passed,
+        }
+        for name, column in self.groups.items():
+            column.extend(values[name])
+
+
+def _threshold(detector: Detector) -> float | None:
+    """The limit to draw for a detector: its `threshold` knob, where it has one."""
+    value = getattr(detector, "threshold", None)
+    return None if value is None else float(value)
