@@ -437,19 +437,19 @@ def _distinct(
 def _groups(
     history: History, step: int, numbers: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Dense group numbers. Groups that are equal prompts are cut where one prompt was asked in several groups."""
+    """Dense group numbers. Groups that are equal prompts are cut where one prompt was asked in several groups.
+
+    They are cut only where the order of the rows is seen to keep groups together: where every run of equal prompts
+    is as long as the usual group, or a multiple of it.
+    """
     unique, dense = np.unique(numbers, return_inverse=True)
     dense = dense.astype(np.int64)
-    if not history.grouped_by_prompt(step) or len(unique) < 2:
+    if not history.grouped_by_prompt(step):
         return unique.astype(np.int64), dense
-    sizes = np.bincount(dense)
-    usual = int(np.bincount(sizes).argmax())
     starts = np.flatnonzero(np.diff(dense, prepend=-1))
-    in_order = len(starts) == len(unique)
-    if usual < 2 or not in_order or not ((sizes > usual) & (sizes % usual == 0)).any():
+    lengths = np.diff(starts, append=len(dense))
+    usual = int(np.bincount(lengths).argmax())
+    if usual < 2 or (lengths % usual).any() or len(dense) == usual * len(unique):
         return unique.astype(np.int64), dense
-    first = np.zeros(len(unique), np.int64)
-    first[dense[starts]] = starts
-    block = np.where(sizes[dense] % usual == 0, (np.arange(len(dense)) - first[dense]) // usual, 0)
-    _, positions, cut = np.unique(dense * len(dense) + block, return_index=True, return_inverse=True)
-    return unique[dense[positions]].astype(np.int64), cut.astype(np.int64)
+    cut = np.arange(len(dense)) // usual
+    return unique[dense[::usual]].astype(np.int64), cut.astype(np.int64)

@@ -44,7 +44,7 @@ class Intake:
     @property
     def behind(self) -> int:
         """Bytes on disk that have not been read yet."""
-        return self._file.behind
+        return self._file.behind if isinstance(self._file, Tail) else 0
 
     @property
     def size(self) -> int:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import triage
-from grpo_top.history import SPLIT_TRAIN
 from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snapshot, Status
 
 if TYPE_CHECKING:
@@ -112,7 +111,6 @@ def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
     steps = ledger.table.steps
     sizes = ledger.judge.groups["size"].view()[-64:]
     latest = ledger.judge.groups["step"].view()
-    live_train = (history.columns["live"].view() == 1) & (history.columns["split"].view() == SPLIT_TRAIN)
     return RunFacts(
         name=run.name or "",
         framework=run.framework,
@@ -120,7 +118,7 @@ def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
         first_step=int(steps[0]) if len(steps) else None,
         last_step=int(steps[-1]) if len(steps) else None,
         steps=len(steps),
-        rollouts=int(np.count_nonzero(live_train)),
+        rollouts=int(np.nansum(series["rollouts"].values)) if "rollouts" in series else 0,
         groups=len(latest),
         evals=ledger.evals.count(),
         group_size=run.group_size or (int(np.bincount(sizes).argmax()) if len(sizes) else None),
