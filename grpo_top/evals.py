@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top.facts import EvalPoint
-from grpo_top.formats.names import canonical_values
+from grpo_top.formats.names import heldout_value
 from grpo_top.snapshot import Series
 from grpo_top.table import ROLLOUTS, TRAINER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from grpo_top.records import Eval
 
 HELDOUT = "heldout"
-_SCORES = ("reward_mean", "success_rate")
-_SCORE_NAMES = ("reward", "score", "accuracy", "acc", "pass@1", "avg@", "pass@", "mean@")
 
 
 class Evals:
@@ -31,9 +29,9 @@ class Evals:
         self._points: dict[str, dict[int, tuple[int, float]]] = {}
         """Suite → step → (rank, value) as the trainer gives it."""
 
-    def add(self, record: Eval, framework: str | None) -> bool:
+    def add(self, record: Eval) -> bool:
         """Take an evaluation in; whether that changed anything."""
-        value = score(framework, record.metrics)
+        value = heldout_value(record.metrics)
         if value is None:
             return False
         points = self._points.setdefault(record.suite, {})
@@ -104,19 +102,6 @@ class Evals:
         """
         given = {step for points in self._points.values() for step in points}
         return sorted(step for step in self.rollout_steps if step not in given and step - 1 not in given)
-
-
-def score(framework: str | None, metrics: Mapping[str, float | None]) -> float | None:
-    """The one number of an evaluation: its reward, else a success rate, else the first metric called a score."""
-    values = canonical_values(framework, metrics)
-    for name in _SCORES:
-        if name in values:
-            return values[name]
-    for wanted in _SCORE_NAMES:
-        for name, value in metrics.items():
-            if value is not None and name.rsplit("/", 1)[-1].startswith(wanted):
-                return value
-    return None
 
 
 def _within(step: int, after: int | None, until: int | None) -> bool:

@@ -139,8 +139,8 @@ class StepRows:
         """Half-open ranges of rows."""
         self.labels: dict[str, int] = {}
         """Split digit and group label → number of the group within the step."""
-        self.seen: dict[tuple[int, int], int] = {}
-        """(group number, index) → row."""
+        self.seen: dict[tuple[int, int], tuple[int, int]] = {}
+        """(group number, index) → row and task: the same place with another task is another rollout."""
         self.counts: dict[int, int] = {}
         """Group number → rollouts so far."""
         self.packed: str | None = None
@@ -186,6 +186,12 @@ class History:
         self._sampling_ids: dict[tuple[tuple[str, Any], ...], int] = {}
         self._open: dict[int, StepRows] = {}
         self._replaced_in_batch: list[int] = []
+        self._began: dict[int, tuple[int, set[int]]] = {}
+        """Source that began anew → the row at which it did, and the steps that it has written again since."""
+        self._newest: dict[int, int] = {}
+        """Source → the newest step that it has written."""
+        self.restarts: dict[int, int] = {}
+        """Step that a source wrote again → the step that it had reached before it went back."""
 
     def add(self, rollouts: Iterable[Rollout], source: int) -> set[int]:
         """Append rollouts read from one source; the steps that they belong to."""
@@ -214,14 +220,17 @@ class History:
             self.columns["live"].view()[self._replaced_in_batch] = 0
             self.replaced += len(self._replaced_in_batch)
             self._replaced_in_batch = []
+        while len(self._open) > _OPEN_STEPS:
+            self._open.pop(next(iter(self._open))).close()
         return touched
 
-    def rows_of(self, step: int) -> NDArray[np.int64]:
-        """Rows of a step that no later record replaced, in order of arrival."""
+    def rows_of(self, step: int, until: int | None = None) -> NDArray[np.int64]:
+        """Rows of a step (before the row `until`) that no later record replaced, in order of arrival."""
         known = self.steps.get(step)
         if known is None:
             return np.empty(0, np.int64)
         rows = np.concatenate([np.arange(start, stop) for start, stop in known.ranges])
+        rows = rows[rows < (self.length if until is None else until)]
         live: NDArray[np.int64] = rows[self.columns["live"].view()[rows] == 1]
         return live
 
@@ -254,6 +263,13 @@ class History:
             self._open.pop(number).close()
         return steps
 
+    def begin_again(self, source: int) -> None:
+        """Note that a source's file began anew: a step that it now writes again takes the place of its old rows.
+
+        Rollouts with an index of their own need no such rule: the same rollout is replaced wherever it comes again.
+        """
+        self._began[source] = (self.length, set())
+
     def view(self) -> Rollouts:
         """The columns as they stand."""
         return Rollouts(
@@ -265,7 +281,7 @@ class History:
         )
 
     def _opened(self, step: int) -> StepRows:
-        """The step's rows, ready to take more; the step opened longest ago is closed for it."""
+        """The step's rows, ready to take more."""
         known = self._open.get(step)
         if known is not None:
             return known
@@ -275,19 +291,17 @@ class History:
         else:
             self._reopen(step, known)
         self._open[step] = known
-        if len(self._open) > _OPEN_STEPS:
-            self._open.pop(next(iter(self._open))).close()
         return known
 
     def _reopen(self, step: int, known: StepRows) -> None:
         known.labels = {label: number for number, label in enumerate(known.label_list())}
         known.packed = None
         rows = self.rows_of(step)
-        groups, indices = (
-            self.columns["group"].view()[rows].tolist(),
-            self.columns["index"].view()[rows].tolist(),
+        groups, indices, tasks = (
+            self.columns[name].view()[rows].tolist() for name in ("group", "index", "task")
         )
-        known.seen = dict(zip(zip(groups, indices, strict=True), rows.tolist(), strict=True))
+        places = zip(groups, indices, strict=True)
+        known.seen = dict(zip(places, zip(rows.tolist(), tasks, strict=True), strict=True))
         for group in groups:
             known.counts[group] = known.counts.get(group, 0) + 1
 
@@ -298,7 +312,8 @@ class History:
                 message.content for message in rollout.messages if message.role == "assistant"
             )
         split = _SPLITS.get(rollout.split, SPLIT_UNSURE)
-        group, index = self._place(rollout, row, split)
+        task = self.names["task"].id(_task_name(rollout))
+        group, index = self._place(rollout, row, split, task, source)
         start, end = rollout.policy_version, rollout.policy_version_end
         if completion is None:
             text_id, loop, gibberish = 0, -1, -1
@@ -334,7 +349,7 @@ class History:
             -1 if rollout.seed is None else rollout.seed,
             names["env_version"].id(rollout.env_version),
             names["reward_version"].id(rollout.reward_version),
-            names["task"].id(_task_name(rollout)),
+            task,
             names["family"].id(rollout.family),
             names["tier"].id(rollout.tier),
             text_id,
@@ -348,9 +363,13 @@ class History:
             1,
         )
 
-    def _place(self, rollout: Rollout, row: int, split: int) -> tuple[int, int]:
-        """Group and index of a rollout within its step; a record that is already there is replaced."""
-        known = self._open.get(rollout.step) or self._opened(rollout.step)
+    def _place(self, rollout: Rollout, row: int, split: int, task: int, source: int) -> tuple[int, int]:
+        """Group and index of a rollout within its step; the same rollout, if it is there already, is replaced."""
+        step = rollout.step
+        known = self._open.get(step) or self._opened(step)
+        newest = self._newest.get(source, step)
+        if step >= newest:
+            self._newest[source] = step
         ranges = known.ranges
         if ranges and ranges[-1][1] == row:
             ranges[-1] = (ranges[-1][0], row + 1)
@@ -361,14 +380,29 @@ class History:
         group = known.labels.setdefault(key, len(known.labels))
         index = rollout.index
         if index is None:
+            if source in self._began:
+                self._forget_before(source, step, known)
             index = known.counts.get(group, 0)
             known.counts[group] = index + 1
         place = (group, index)
         before = known.seen.get(place)
-        if before is not None:
-            self._replaced_in_batch.append(before)
-        known.seen[place] = row
+        if before is not None and before[1] == task:
+            self._replaced_in_batch.append(before[0])
+            if step < newest:
+                self.restarts.setdefault(step, newest)
+        known.seen[place] = (row, task)
         return place
+
+    def _forget_before(self, source: int, step: int, known: StepRows) -> None:
+        row, again = self._began[source]
+        if step in again:
+            return
+        again.add(step)
+        rows = self.rows_of(step, until=row)
+        rows = rows[self.columns["source"].view()[rows] == source]
+        if len(rows):
+            self._replaced_in_batch += rows.tolist()
+            known.counts = {}
 
     def _component(self, name: str, length: int, pairs: list[tuple[int, float]]) -> None:
         column = self.components.get(name)

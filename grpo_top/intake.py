@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from typing import TYPE_CHECKING
 
 from grpo_top.formats.registry import choose
@@ -15,8 +17,10 @@ if TYPE_CHECKING:
 
     from grpo_top.formats.base import Claim, Format, Reader, RunContext
     from grpo_top.records import Record
+    from grpo_top.sources.lines import Lines
 
 HEAD_BYTES = 64 << 10
+STANDS_STILL_SECONDS = 5.0
 SLICE_BYTES = 1 << 19
 """Read at once: some milliseconds of parsing, so that a key press never waits long."""
 
@@ -38,8 +42,11 @@ class Intake:
         self._context = context
         self._file: Tail | WholeFile = Tail(path) if claim.feed == "lines" else WholeFile(path)
         self._epoch = self._file.epoch
+        self._quiet_since: float | None = None
         self.rewritten = False
         """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
+        self.new_epoch = False
+        """Set when a tailed file began anew; its earlier records stand until they come again."""
 
     @property
     def behind(self) -> int:
@@ -53,7 +60,7 @@ class Intake:
 
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
-        self.rewritten = False
+        self.rewritten = self.new_epoch = False
         if isinstance(self._file, Tail):
             return self._read_lines(self._file, last)
         data = self._file.finish() if last else self._file.read()
@@ -84,23 +91,40 @@ class Intake:
 
     def _read_lines(self, tail: Tail, last: bool) -> list[Record] | None:
         lines = tail.read(SLICE_BYTES)
-        ended = False
-        if lines is None and last:
-            lines, ended = tail.finish(), True
         records: list[Record] = [
             Skipped(f"line of {long.length:,} bytes, longer than is read", long.offset)
             for long in tail.take_skipped()
         ]
         if tail.epoch != self._epoch:
             self._epoch = tail.epoch
+            self.new_epoch = self.records > 0
+            records += self.reader.end()
             self.reader = self.format.reader(self.path, self.claim, self._context)
         if lines is not None:
+            self._quiet_since = None
             records += self.reader.feed(lines)
-        if ended:
-            records += self.reader.end()
-        if lines is None and not records:
-            return None
+        else:
+            final = tail.finish() if last else self._unfinished_line(tail)
+            if final is not None:
+                records += self.reader.feed(final)
+            if last:
+                records += self.reader.end()
+            if not records:
+                return None
         return self._count(records)
+
+    def _unfinished_line(self, tail: Tail) -> Lines | None:
+        """The last line, without its newline, once the file has stood still and the line can be read as it is."""
+        now = time.monotonic()
+        if self._quiet_since is None:
+            self._quiet_since = now
+        if now - self._quiet_since < STANDS_STILL_SECONDS:
+            return None
+        self._quiet_since = math.inf
+        final = tail.finish()
+        if final is None or any(type(record) is Skipped for record in self.reader.fresh().feed(final)):
+            return None
+        return final
 
     def _count(self, records: list[Record]) -> list[Record]:
         skipped = sum(type(record) is Skipped for record in records)

@@ -66,7 +66,6 @@ class Ledger:
     def add_rollouts(self, rollouts: Sequence[Rollout], source: int, writer: str) -> None:
         """Take rollouts of one source in."""
         self.version += 1
-        replaced = self.history.replaced
         touched = self.history.add(rollouts, source)
         counts: dict[int, int] = defaultdict(int)
         for rollout in rollouts:
@@ -74,12 +73,9 @@ class Ledger:
                 counts[rollout.step] += 1
             else:
                 self.evals.rollout_steps.add(rollout.step)
-        went_back = self.history.replaced > replaced
         for step in sorted(touched):
             if step in counts:
                 self.table.row(step)
-                if went_back and self._newest is not None and step < self._newest:
-                    self._restarts.setdefault(step, self._newest)
                 self._note(writer, step, counts[step])
             elif self.judge.state.step is not None:
                 self._mark(step)
@@ -98,15 +94,17 @@ class Ledger:
         changed = {name: value for name, value in values.items() if known.get(name) != value}
         if changed:
             self.table.set(record.step, TRAINER, changed)
+            if known and record.rank == rank and (reached := self._pace.newest(writer)) > record.step:
+                self._restarts.setdefault(record.step, reached)
         late = self._pace.note(writer, record.step, 1)
         if late and changed:
             self._mark(record.step)
         self._newest = record.step if self._newest is None else max(self._newest, record.step)
 
-    def add_eval(self, record: Eval, framework: str) -> None:
+    def add_eval(self, record: Eval) -> None:
         """Take one held-out evaluation in."""
         self.version += 1
-        if self.evals.add(record, self._framework(framework)):
+        if self.evals.add(record):
             self._mark(record.step)
 
     def add_run(self, record: Run) -> None:
@@ -216,7 +214,7 @@ class Ledger:
                 if (previous is None or at > previous) and at <= step
                 for change in changes
             ),
-            restarted_from=self._restarts.get(step) if step - 1 not in self._restarts else None,
+            restarted_from=self._restarted_from(step),
             unreadable=sum(
                 count
                 for at, count in self._unreadable.items()
@@ -263,6 +261,13 @@ class Ledger:
     def _evaluated_since(self, previous: int | None, step: int) -> Batch | None:
         steps = [at for at in self.evals.rollout_steps if (previous is None or at > previous) and at <= step]
         return self._batch(max(steps), SPLIT_EVAL) if steps else None
+
+    def _restarted_from(self, step: int) -> int | None:
+        """The step that had been reached before a writer went back to exactly this one."""
+        for restarts in (self._restarts, self.history.restarts):
+            if step in restarts and step - 1 not in restarts:
+                return restarts[step]
+        return None
 
     def _note(self, writer: str, step: int, records: int) -> None:
         if self._pace.note(writer, step, records):

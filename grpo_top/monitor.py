@@ -146,6 +146,8 @@ class Monitor:
         ledger = self.ledger
         if intake.rewritten:
             ledger.forget(intake.number)
+        if intake.new_epoch:
+            ledger.history.begin_again(intake.number)
         rollouts: list[Rollout] = []
         for record in records:
             match record:
@@ -156,7 +158,7 @@ class Monitor:
                 case Run():
                     ledger.add_run(record)
                 case Eval():
-                    ledger.add_eval(record, intake.format.name)
+                    ledger.add_eval(record)
                 case Skipped():
                     ledger.add_skipped(intake.named(record))
                 case _:

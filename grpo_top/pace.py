@@ -34,6 +34,10 @@ class StepPace:
             self._newest[writer] = step
         return False
 
+    def newest(self, writer: str) -> int:
+        """The newest step that a writer has written, -1 where it has written none."""
+        return self._newest.get(writer, -1)
+
     def take_finished(self, ended: bool = False) -> list[int]:
         """Steps that are finished now and were not before, ascending."""
         finished = []

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,11 @@ class Window:
         self.span += steps
         while len(entries) > 1 and self.span - entries[0][2] >= self.size:
             self.span -= entries.popleft()[2]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Window:
+        copied = Window(self.size)
+        copied.span, copied._entries = self.span, self._entries.copy()
+        return copied
 
     def clear(self) -> None:
         """Forget every value."""
@@ -126,6 +131,11 @@ class ShareWindow:
             self.hits -= old_hits
             self.items -= old_items
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> ShareWindow:
+        copied = ShareWindow(self.size)
+        copied.hits, copied.items, copied._entries = self.hits, self.items, self._entries.copy()
+        return copied
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -185,6 +195,40 @@ class Baseline:
     def mean(self) -> float:
         """Mean of what has been taken in so far; NaN while empty."""
         return math.fsum(self._values) / len(self._values) if self._values else math.nan
+
+
+class Buckets:
+    """A whole run in at most 128 means of neighbouring values: all of them at first, pairs later, then fours."""
+
+    def __init__(self, limit: int = 128) -> None:
+        self.limit = limit
+        self.size = 1
+        """Values that a full bucket stands for."""
+        self._means: list[float] = []
+        self._steps: list[int] = []
+        """The last step of each bucket."""
+        self._sum = 0.0
+        self._count = 0
+
+    def add(self, value: float, step: int) -> bool:
+        """Take one value in; whether it filled a bucket."""
+        self._sum += value
+        self._count += 1
+        if self._count < self.size:
+            return False
+        self._means.append(self._sum / self._count)
+        self._steps.append(step)
+        self._sum, self._count = 0.0, 0
+        if len(self._means) == self.limit:
+            self._means = [(a + b) / 2 for a, b in zip(self._means[::2], self._means[1::2], strict=True)]
+            self._steps = self._steps[1::2]
+            self.size *= 2
+        return True
+
+    def since(self, step: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """The full buckets that end after `step`: their means and their last steps."""
+        first = bisect_right(self._steps, step)
+        return np.array(self._means[first:]), np.array(self._steps[first:], np.int64)
 
 
 class RunningMedian:
@@ -278,10 +322,7 @@ def trend(
 ) -> Trend:
     """The trend of the newest `TREND_LIMIT` values, which are one step apart where no steps are given."""
     series = np.asarray(values, np.float64)[-TREND_LIMIT:]
-    if steps is None:
-        at = np.arange(len(series), dtype=np.int64)
-    else:
-        at = np.asarray(steps, np.int64)[-TREND_LIMIT:]
+    at = np.arange(len(series)) if steps is None else np.asarray(steps, np.int64)[-TREND_LIMIT:]
     _, p = mann_kendall(series)
     if p >= SIGNIFICANCE:
         return Trend(0.0, 0.0, 0.0, p)

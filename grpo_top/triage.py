@@ -23,6 +23,8 @@ CAUSES: dict[str, frozenset[str]] = {
             "NO_UPDATE",
             "SPARSE_REWARD",
             "REWARD_COLLAPSE",
+            "ENTROPY_COLLAPSE",
+            "ENTROPY_EXPLOSION",
             "LOW_DIVERSITY",
             "REPETITION_LOOPS",
             "GIBBERISH",
@@ -48,17 +50,8 @@ CAUSES: dict[str, frozenset[str]] = {
             "GRAD_SPIKES",
         }
     ),
-    "LOGPROB_MISMATCH": frozenset({"KL_EXPLODING", "GRAD_SPIKES", "REWARD_COLLAPSE", "ENTROPY_COLLAPSE"}),
-    "TRUNCATION": frozenset(
-        {
-            "PARSE_FAILURES",
-            "BASE_SUCCESS_ZERO",
-            "SPARSE_REWARD",
-            "DEGENERATE_GROUPS",
-            "UNIFORM_COMPONENT",
-            "REWARD_COLLAPSE",
-        }
-    ),
+    "LOGPROB_MISMATCH": frozenset({"KL_EXPLODING", "GRAD_SPIKES"}),
+    "TRUNCATION": frozenset({"PARSE_FAILURES", "BASE_SUCCESS_ZERO", "SPARSE_REWARD", "DEGENERATE_GROUPS"}),
     "PARSE_FAILURES": frozenset(
         {
             "REWARD_STREAK",
@@ -72,7 +65,6 @@ CAUSES: dict[str, frozenset[str]] = {
     "LOW_DIVERSITY": frozenset(
         {"DEGENERATE_GROUPS", "UNIFORM_COMPONENT", "NO_TRAINABLE_GROUPS", "LOW_TRAINABILITY"}
     ),
-    "KL_EXPLODING": frozenset({"REWARD_COLLAPSE", "GIBBERISH"}),
 }
 """A finding's id → the findings of the same or earlier stages that it explains when it began no later than they did.
 

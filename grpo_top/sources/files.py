@@ -10,9 +10,9 @@ from pathlib import Path
 
 import orjson
 
-from grpo_top.formats.base import Lines
 from grpo_top.sources.decoders import Decoder, DecodingError, decoder_for
 from grpo_top.sources.follow import FileState, Follower, Turn
+from grpo_top.sources.lines import Lines
 from grpo_top.sources.splitter import LineSplitter, LongLine
 
 __all__ = ["FileState", "LongLine", "Tail", "WholeFile", "clean"]
@@ -23,10 +23,8 @@ _STORED_PIECE = 1 << 18
 
 
 def clean(line: bytes) -> bytes:
-    """The line without what editors and log rotation put around it: NULs, a byte order mark, a final CR."""
-    if line[:1] == b"\0" or line[-1:] == b"\0":
-        line = line.strip(b"\0")
-    return line.removeprefix(_BOM).removesuffix(b"\r")
+    """The line without what log rotation and editors put around it: NULs and a byte order mark before, a CR after."""
+    return line.lstrip(b"\0").removeprefix(_BOM).removesuffix(b"\r")
 
 
 class Tail:
@@ -60,9 +58,9 @@ class Tail:
 
     @property
     def behind(self) -> int:
-        """Bytes that are known and not read yet; for a compressed file, stored bytes."""
+        """Bytes that could be read now; for a compressed file, stored bytes."""
         pending = self._decoder.pending if self._decoder else 0
-        return max(0, self._follower.size - self._follower.position) + pending + self._splitter.ready
+        return self._follower.behind + pending + self._splitter.ready
 
     @property
     def state(self) -> FileState:

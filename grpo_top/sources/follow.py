@@ -132,6 +132,11 @@ class Follower:
         self.state, self.note = FileState.LIVE, ""
         return piece
 
+    @property
+    def behind(self) -> int:
+        """Bytes that could be read now; none where an error stands in the way."""
+        return 0 if self.state is FileState.ERROR else max(0, self.size - self.position)
+
     def skip_hole(self) -> int:
         """Moves past a sparse file's hole (read as NULs) at the present position; its size in bytes."""
         with _open_files.lock:
@@ -217,8 +222,10 @@ class Follower:
                 piece = self._drain(budget)
                 if piece is not None:
                     self._since = now
-                elif now - self._since > _GONE_SECONDS:
-                    _open_files.close(self)
+                else:
+                    self.size = self.position  # what cannot be reached any more is not waited for
+                    if now - self._since > _GONE_SECONDS:
+                        _open_files.close(self)
         except OSError as error:
             return self._failed(error)
         return piece

@@ -61,9 +61,8 @@ _DIGITS = re.compile("([0-9]+)")
 
 
 @lru_cache(maxsize=1 << 16)
-def natural_key(name: str) -> tuple[str | int, ...]:
+def natural_key(name: str) -> tuple[tuple[str | int, ...], str]:
     """A sort key under which `step_2` comes before `step_10`."""
     parts: list[str | int] = list(_DIGITS.split(name))
     parts[1::2] = [int(digits) for digits in parts[1::2]]
-    parts.append(name)  # "01" and "1" are equal numbers, and still need one order
-    return tuple(parts)
+    return tuple(parts), name  # "01" and "1" are equal numbers, and still need one order

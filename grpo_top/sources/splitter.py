@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import NamedTuple
 
-from grpo_top.formats.base import Lines
+from grpo_top.sources.lines import Lines
 
 
 class LongLine(NamedTuple):

@@ -1,0 +1,1 @@
+"""What bytes mean: one module a framework, each from bytes to records."""

@@ -1,0 +1,179 @@
+"""Trainers' metric names → canonical series: look-up in the tables, and the few rows that need arithmetic."""
+
+from __future__ import annotations
+
+import re
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from grpo_top.formats.name_tables import CANONICAL, DEFINITIONS, OTHERS, TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from grpo_top.formats.name_tables import Table
+
+__all__ = ["CANONICAL", "DEFINITIONS", "TABLES", "canonical", "canonical_values", "heldout_value"]
+
+
+def canonical(framework: str | None, key: str) -> str | None:
+    """The canonical series that a framework's key stands for, else None.
+
+    An unknown framework is read with what all tables agree on. `train/`, as trackers add it, does not matter.
+    """
+    found = _lookup(framework, key)
+    return found[0] if found else None
+
+
+def canonical_values(framework: str | None, metrics: Mapping[str, float | None]) -> dict[str, float]:
+    """A trainer's row as canonical series; what is unknown is left out, what is not finite stays."""
+    framework = _variant(framework, metrics)
+    found: dict[str, float] = {}
+    ranks: dict[str, int] = {}
+    for key, value in metrics.items():
+        if value is None:
+            continue
+        match = _lookup(framework, key)
+        if match is None:
+            continue
+        name, rank = match
+        if rank < ranks.get(name, 1000):
+            ranks[name] = rank
+            found[name] = value
+    for name, derive in _DERIVED.items():
+        if name not in found and (value := derive(metrics.get)) is not None:
+            found[name] = value
+    return found
+
+
+def heldout_value(metrics: Mapping[str, float | None]) -> float | None:
+    """The one number of an evaluation that says how good it was, None where there is none.
+
+    What the trainer itself calls its score comes first: verl's core metric, then reward, accuracy, pass rate.
+    """
+    for pattern in _HELDOUT:
+        for key, value in metrics.items():
+            if value is not None and pattern.fullmatch(key):
+                return value
+    return None
+
+
+_HELDOUT = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"acc/mean@\d+",
+        r"(?:.*/)?reward(?:/mean)?(?:@\d+)?",
+        r"reward/mean@\d+",
+        r"(?:.*[/_])?(?:accuracy|acc)(?:/mean)?",
+        r"(?:.*/)?(?:avg|pass|mean)[@_]?1",
+        r"(?:.*/)?(?:avg|mean)@\d+",
+        r"(?:.*/)?pass@\d+",
+        r"(?:.*[/_])?(?:score|correct|success|success_rate|solve_rate)(?:/mean)?",
+        r"(?:acc|score|reward)/.*@\d+.*",
+        r".*reward.*(?<!std)",
+    )
+)
+
+
+def _variant(framework: str | None, metrics: Mapping[str, float | None]) -> str | None:
+    """The table of a row: where versions of a framework use one word for two things, other keys tell them apart."""
+    if framework in ("trl", "unsloth", "axolotl"):
+        if "sample/staleness_mean" in metrics or "train/sample/staleness_mean" in metrics:
+            return "trl-async"
+        if "completion_length" in metrics and "completions/mean_length" not in metrics:
+            return "trl-0.16"
+        return "trl"
+    if framework == "verl" and "training/off_policy/trajectory_staleness/mean" in metrics:
+        return "verl-v1"
+    return framework
+
+
+@lru_cache(maxsize=8192)
+def _lookup(framework: str | None, key: str) -> tuple[str, int] | None:
+    exact, patterns = _index(framework if framework in TABLES else None)
+    for candidate in (key, key.removeprefix("train/")):
+        if candidate in exact:
+            return exact[candidate]
+        for pattern, name, rank in patterns:
+            if match := pattern.fullmatch(candidate):
+                return name.replace("{}", f"{{{match['name']}}}") if "{}" in name else name, rank
+    bare = key.removeprefix("train/")
+    return (bare, 100) if bare in CANONICAL else None
+
+
+_Index = tuple[dict[str, tuple[str, int]], list[tuple[re.Pattern[str], str, int]]]
+
+
+@cache
+def _index(framework: str | None) -> _Index:
+    """Key → (series, preference), and the same for keys with a wildcard."""
+    exact: dict[str, tuple[str, int]] = {}
+    patterns: list[tuple[re.Pattern[str], str, int]] = []
+    for table in (TABLES[framework],) if framework else _known_to_all():
+        for name, keys in table.items():
+            for rank, key in enumerate(keys):
+                if "*" in key or "{}" in key:
+                    parts = re.escape(key).replace(r"\*", "[^/]+").replace(r"\{\}", "(?P<name>[^/]+)")
+                    patterns.append((re.compile(parts), name, rank))
+                else:
+                    exact.setdefault(key, (name, rank))
+    return exact, patterns
+
+
+def _known_to_all() -> list[Table]:
+    variants = {"trl-async", "trl-0.16", "verl-v1", "ms-swift", "miles"}
+    return [*(table for name, table in TABLES.items() if name not in variants), OTHERS]
+
+
+def _mixed_share(get: Callable[[str], float | None]) -> float | None:
+    mixed = get("env/all/by_group/frac_mixed")
+    return None if mixed is None else 1 - mixed
+
+
+def _percentages(get: Callable[[str], float | None]) -> float | None:
+    for none, every in (
+        ("train/baseline_reward/pct_0", "train/baseline_reward/pct_1"),
+        ("rollout/zero_std/all_zero_percentage", "rollout/zero_std/all_one_percentage"),
+        ("zero_std/all_zero_percentage", "zero_std/all_one_percentage"),
+    ):
+        low, high = get(none), get(every)
+        if low is not None and high is not None:
+            return (low + high) / 100
+    return None
+
+
+def _solved(get: Callable[[str], float | None]) -> float | None:
+    none, every = get("train/agg/all/agent/solved_none"), get("train/agg/all/agent/solved_all")
+    return None if none is None or every is None else none + every
+
+
+def _trainable(get: Callable[[str], float | None]) -> float | None:
+    trainable, submitted = get("data/step_num_groups_trainable"), get("data/step_num_groups_submitted")
+    return trainable / submitted if trainable is not None and submitted else None
+
+
+def _zero_variance(get: Callable[[str], float | None]) -> float | None:
+    for derive in (_mixed_share, _percentages, _solved):
+        value = derive(get)
+        if value is not None:
+            return value
+    ratio = _trainable(get)
+    return None if ratio is None else 1 - ratio
+
+
+def _completion_tokens(get: Callable[[str], float | None]) -> float | None:
+    per_turn, turns = get("env/all/ac_tokens_per_turn"), get("env/all/turns_per_episode")
+    return None if per_turn is None else per_turn * (1 if turns is None else turns)
+
+
+def _stopped(get: Callable[[str], float | None]) -> float | None:
+    stopped = get("val/stop_rate")
+    return None if stopped is None else 1 - stopped
+
+
+_DERIVED = {
+    "zero_variance_group_frac": _zero_variance,
+    "trainable_ratio": _trainable,
+    "completion_tokens_mean": _completion_tokens,
+    "truncation_rate": _stopped,
+}

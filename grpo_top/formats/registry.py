@@ -1,0 +1,41 @@
+"""Which formats there are, and which of them reads a file."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from grpo_top.formats.console import Console
+from grpo_top.formats.native import Native
+from grpo_top.formats.plain import Plain
+from grpo_top.formats.trl import Trl
+from grpo_top.formats.verl import Verl
+
+if TYPE_CHECKING:
+    from pathlib import PurePath
+
+    from grpo_top.formats.base import Claim, Format
+
+FORMATS: tuple[Format, ...] = (Native(), Trl(), Verl(), Console(), Plain())
+"""In the order in which equal claims are settled: the first wins."""
+
+
+def choose(path: PurePath, head: bytes, only: str | None = None) -> tuple[Format, Claim] | None:
+    """The format with the highest claim on a file and that claim; None where no format reads it.
+
+    `head` is the file's first bytes (up to 64 kB). `only` names the one format that may claim; ValueError
+    where there is none of that name.
+    """
+    formats = FORMATS if only is None else (named(only),)
+    claims = [(found, claim) for found in formats if (claim := found.claim(path, head))]
+    return max(claims, key=lambda pair: pair[1].confidence, default=None)
+
+
+def named(name: str) -> Format:
+    """The format of that name; ValueError, with the nearest name, where there is none."""
+    by_name = {found.name: found for found in FORMATS}
+    if name in by_name:
+        return by_name[name]
+    near = get_close_matches(name.lower(), by_name, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(by_name)}"
+    raise ValueError(f"no format is called {name!r}; {hint}")

@@ -1,0 +1,261 @@
+"""TRL (GRPOTrainer and what builds on it: Unsloth, Axolotl, Open-R1): trainer state and completions.
+
+Completions (`completions_00012.parquet`, or the same rows as JSON lines) hold no total reward, no group and
+no length: groups are blocks of equal prompts, rewards the columns between the completion and the advantage. An
+evaluation overwrites the file of its step, so a file's split is unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grpo_top.formats.base import Claim, Format, Reader
+from grpo_top.formats.conversation import conversation, texts
+from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record
+from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.trl_console import ConsoleReader, console_claim
+from grpo_top.formats.trl_rows import NAME, is_grpo, row_records
+from grpo_top.records import Location, Rollout, Run, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import PurePath
+
+    from grpo_top.formats.base import RunContext
+    from grpo_top.records import Record
+
+_PARQUET = b"PAR1"
+_COMPLETIONS = re.compile(r"completions_\d+\.parquet", re.IGNORECASE)
+_STATE_KEYS = (b'"log_history"', b'"global_step"')
+_GRPO_KEYS = re.compile(
+    rb'"(?:reward|reward_std|rewards/[^"]+|completions?[/_][^"]*length|frac_reward_zero_std)"\s*:'
+)
+_NO_REWARDS = frozenset(("step", "prompt", "completion", "advantage", "advantages", "group", "index"))
+
+
+class Trl(Format):
+    """Reads what TRL writes."""
+
+    name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = "set log_completions=True (TRL 0.28 or later)"
+
+    def claim(self, path: PurePath, head: bytes) -> Claim | None:
+        """By the parquet magic and the column names, the keys of the trainer state, or a printed row."""
+        if head.startswith(_PARQUET):
+            named = _COMPLETIONS.fullmatch(path.name) is not None
+            columns = all(word in head for word in (b"completion", b"advantage", b"prompt"))
+            if named or columns:
+                return Claim(90 if named else 60, "whole", "rollouts", f"{NAME} completions {path.parent}", 3)
+            return None
+        records = head_records(head)
+        if _is_trainer_state(head, records):
+            confidence = 90 if _GRPO_KEYS.search(head) else 15
+            return Claim(confidence, "whole", "metrics", f"{NAME} trainer_state", 1)
+        if records:
+            rollouts = all(_is_completion(record) for record in records)
+            return Claim(75, "lines", "rollouts", f"{NAME} completions {path}", 3) if rollouts else None
+        return console_claim(path, head)
+
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
+        """A reader for the role that was claimed."""
+        context.framework = context.framework or NAME
+        if claim.role == "metrics":
+            return TrainerStateReader(context)
+        if claim.role == "console":
+            return ConsoleReader(context)
+        return ParquetReader(context) if claim.feed == "whole" else CompletionLinesReader(context)
+
+
+def _is_trainer_state(head: bytes, records: Sequence[Mapping[str, Any]]) -> bool:
+    """One object over many lines, or on one: not a log whose last line happens to hold the state (ms-swift)."""
+    one_line = not records or "log_history" in records[0]
+    return one_line and bare(head[:4096]).startswith(b"{") and all(key in head for key in _STATE_KEYS)
+
+
+def _is_completion(record: Mapping[str, Any]) -> bool:
+    names = list(record)
+    return names[:3] == ["step", "prompt", "completion"] and "advantage" in names and "reward" not in names
+
+
+class TrainerStateReader(Reader):
+    """Reads `trainer_state.json`, each checkpoint's copy of which holds the log so far."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def fresh(self) -> TrainerStateReader:
+        """A reader that has read nothing."""
+        return TrainerStateReader(self._context)
+
+    def whole(self, data: bytes) -> list[Record]:
+        """The run, then its log's rows in order."""
+        try:
+            state = parse_record(bare(data))
+        except ValueError as error:
+            return [Skipped(str(error), 0)]
+        log = state.get("log_history")
+        rows = [row for row in log if isinstance(row, dict)] if isinstance(log, list) else []
+        self._context.logging_steps = integer(state.get("logging_steps")) or self._context.logging_steps
+        max_steps, done = integer(state.get("max_steps")), integer(state.get("global_step"))
+        finished = bool(rows) and "train_runtime" in rows[-1] and done is not None and done == max_steps
+        found: list[Record] = [
+            Run(
+                framework=self._context.framework or NAME,
+                algorithm="grpo" if any(map(is_grpo, rows)) else None,
+                total_steps=max_steps,
+                finished=True if finished else None,
+            )
+        ]
+        for place, row in enumerate(rows):
+            step = integer(row.get("step"))
+            if step is None:
+                found.append(Skipped(f"row {place} of log_history without a step", 0))
+            else:
+                metrics = numbers(row)
+                self._note_rewards(metrics)
+                found.extend(row_records(step, metrics, rank=2))
+        return found
+
+    def _note_rewards(self, metrics: Mapping[str, object]) -> None:
+        _reward_names(self._context).update(
+            key.split("/")[1] for key in metrics if key.startswith("rewards/")
+        )
+
+
+def _reward_names(context: RunContext) -> set[str]:
+    """Names of the run's reward functions, as far as a log has said them."""
+    names = context.notes.setdefault("trl reward functions", set())
+    return names if isinstance(names, set) else set()
+
+
+class ParquetReader(Reader):
+    """Reads one `completions_*.parquet`; a rollout's location is its row."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def fresh(self) -> ParquetReader:
+        """A reader that has read nothing."""
+        return ParquetReader(self._context)
+
+    def whole(self, data: bytes) -> list[Record]:
+        """One rollout a row."""
+        try:
+            import pyarrow as pa  # noqa: PLC0415 an optional extra
+            import pyarrow.parquet as pq  # noqa: PLC0415
+        except ImportError:
+            return [Skipped("parquet files need the extra: pip install 'grpo-top[parquet]'", 0)]
+        try:
+            table = pq.read_table(pa.BufferReader(data))
+            rows: list[dict[str, Any]] = table.to_pylist()
+        except (pa.ArrowException, OSError, ValueError) as error:
+            return [Skipped(f"not a readable parquet file: {str(error).splitlines()[0]:.120}", 0)]
+        if "step" not in table.column_names:
+            return [Skipped("parquet table without a step column", 0)]
+        doubles = {field.name for field in table.schema if pa.types.is_floating(field.type)}
+        columns = _reward_columns(table.column_names, doubles, _reward_names(self._context))
+        return list(_rollouts(rows, columns))
+
+    def replay(self, data: bytes, location: Location) -> Rollout | None:
+        """The rollout of row `location.offset`, from the whole file."""
+        for record in self.whole(data):
+            if isinstance(record, Rollout) and record.location.offset == location.offset:
+                return record
+        return None
+
+
+def _reward_columns(columns: Sequence[str], numeric: set[str], known: set[str]) -> list[str]:
+    """The reward functions' columns: those that a log has named, else the numeric ones after the completion.
+
+    Columns that the user adds (`log_extra`) come after them, so the first one that is no number ends them.
+    """
+    named = [name for name in columns if name in known]
+    if named:
+        return named
+    found: list[str] = []
+    for name in columns:
+        if name in _NO_REWARDS:
+            if name.startswith("advantage"):
+                break
+        elif name in numeric:
+            found.append(name)
+        else:
+            break
+    return found
+
+
+def _rollouts(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Iterator[Record]:
+    prompts = [repr(row.get("prompt")) for row in rows]
+    for place, (row, (group, index)) in enumerate(zip(rows, _blocks(prompts), strict=True)):
+        record = _rollout(row, columns, Location(place, 0), str(group), index)
+        yield record or Skipped("rollout without a step", place)
+
+
+def _blocks(prompts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """(group, index in it) of each row: a group is a block of equal prompts.
+
+    Two neighbouring groups with one prompt make a block of double length: where every block is a multiple of
+    the most common length, blocks are cut to it.
+    """
+    runs = [len(list(run)) for _, run in groupby(prompts)]
+    counts = Counter(runs)
+    size = min(counts, key=lambda length: (-counts[length], length), default=0)
+    cut = bool(runs) and all(length % size == 0 for length in runs)
+    group = -1
+    for length in runs:
+        for place in range(length):
+            index = place % size if cut else place
+            group += index == 0
+            yield group, index
+
+
+def _rollout(
+    row: Mapping[str, Any], columns: Sequence[str], location: Location, group: str | None, index: int | None
+) -> Rollout | None:
+    step = integer(row.get("step"))
+    if step is None:
+        return None
+    prompt, completion = row.get("prompt"), row.get("completion")
+    chat = isinstance(prompt, list) or isinstance(completion, list)
+    return Rollout(
+        step=step,
+        group=group,
+        reward=None,
+        index=index,
+        rewards={name: _known(row.get(name)) for name in columns} or None,
+        split=None,
+        prompt=texts(prompt),
+        completion=texts(completion),
+        messages=conversation(prompt, completion) if chat else None,
+        advantage=_known(row.get("advantage")),
+        location=location,
+    )
+
+
+def _known(value: object) -> float | None:
+    """A number of the table; NaN there says that the reward function gave None."""
+    found = number(value)
+    return None if found is None or found != found else found  # noqa: PLR0124 the test for NaN
+
+
+class CompletionLinesReader(JsonLinesReader):
+    """Reads the rows of a completions table that were exported as JSON lines; groups are equal prompts."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def fresh(self) -> CompletionLinesReader:
+        """A reader that has read nothing."""
+        return CompletionLinesReader(self._context)
+
+    def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
+        """One rollout."""
+        numeric = {name for name, value in raw.items() if isinstance(value, float) or value is None}
+        columns = _reward_columns(list(raw), numeric, _reward_names(self._context))
+        rollout = _rollout(raw, columns, location, None, None)
+        if rollout is None:
+            raise ValueError("rollout without a step")
+        yield rollout

@@ -1,0 +1,26 @@
+"""What every test shares: nothing of the machine's user is read or written, and hypothesis is not timed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _a_user_who_has_set_nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in ("CONFIG", "STATE", "CACHE", "DATA"):
+            patch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.mktemp(kind.lower())))
+        for name in ("NO_COLOR", "GRPO_TOP_HEADERS"):
+            patch.delenv(name, raising=False)
+        yield

@@ -1,0 +1,217 @@
+"""The engine on real files: tailing equals reading, and the order in which records come does not matter."""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from runs import (
+    comparable,
+    group,
+    read,
+    recorded_lines,
+    run_record,
+    step_record,
+    unpack_sample,
+    values,
+    write_log,
+)
+
+from grpo_top.config import Settings
+from grpo_top.monitor import LiveMonitor, Monitor, NothingReadable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_top.snapshot import Snapshot
+
+
+def short(name: str, steps: int) -> list[bytes]:
+    """The first steps of a recorded run."""
+    marks = tuple(f'"step": {step},'.encode() for step in range(1, steps + 1))
+    return [
+        line
+        for line in recorded_lines(name)
+        if b'"kind": "run"' in line or any(mark in line for mark in marks)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_tailing_equals_reading(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    data = b"\n".join(short("sampler_cold", 70)) + b"\n"
+    log = tmp_path / "live" / "rollouts.jsonl"
+    log.parent.mkdir()
+    monitor = Monitor(
+        [str(log.parent)], Settings(), clock=iter(float(tick) for tick in range(10**9)).__next__
+    )
+    position = 0
+    with log.open("ab", buffering=0) as file:
+        while position < len(data):
+            size = rng.choice((1, 7, 300, 5_000, 60_000))
+            file.write(data[position : position + size])
+            position += size
+            while rng.random() < 0.5 and monitor.poll(0.001):
+                pass
+    monitor.read_all()
+    whole = tmp_path / "whole" / "rollouts.jsonl"
+    whole.parent.mkdir()
+    whole.write_bytes(data)
+    assert comparable(monitor.snapshot(finished=True)) == comparable(read(whole.parent))
+
+
+def test_a_directory_that_grows_file_by_file_equals_the_finished_one(tmp_path: Path) -> None:
+    source = unpack_sample("verl-healthy", tmp_path / "source")
+    live = tmp_path / "live"
+    (live / "rollout_data").mkdir(parents=True)
+    (live / "grpo-demo").mkdir()
+    monitor = Monitor([str(live)], Settings(), clock=iter(float(tick) for tick in range(10**9)).__next__)
+    metrics = (source / "grpo-demo" / "tiny_healthy.jsonl").read_bytes().splitlines(keepends=True)
+    with (live / "grpo-demo" / "tiny_healthy.jsonl").open("ab", buffering=0) as file:
+        for step, line in enumerate(metrics, 1):
+            (live / "rollout_data" / f"{step}.jsonl").write_bytes(
+                (source / "rollout_data" / f"{step}.jsonl").read_bytes()
+            )
+            monitor.poll()
+            file.write(line)
+            monitor.poll()
+    monitor.read_all()
+    (source / "console.log").unlink()
+    assert comparable(monitor.snapshot(finished=True)) == comparable(read(source))
+
+
+@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.randoms(use_true_random=False))
+def test_verdicts_are_the_same_in_whatever_order_the_records_of_later_steps_come(
+    tmp_path_factory: pytest.TempPathFactory, rng: random.Random
+) -> None:
+    lines = short("sampler_cold", 40)
+    moved = lines.copy()
+    for _ in range(20):
+        place = rng.randrange(1, len(moved))
+        line = moved.pop(place)
+        moved.insert(min(len(moved), place + rng.randrange(1, 300)), line)
+    snapshots = []
+    for order in (lines, moved):
+        directory = tmp_path_factory.mktemp("run")
+        monitor = Monitor(
+            [str(directory)], Settings(), clock=iter(float(tick) for tick in range(10**9)).__next__
+        )
+        with (directory / "log.jsonl").open("ab", buffering=0) as file:
+            for start in range(0, len(order), 100):
+                file.write(b"".join(line + b"\n" for line in order[start : start + 100]))
+                monitor.poll()
+        monitor.read_all()
+        snapshots.append(comparable(monitor.snapshot(finished=True)))
+    ordered, shuffled = snapshots
+    assert ordered["series"].keys() == shuffled["series"].keys()
+    for name, series in ordered["series"].items():
+        assert series["steps"] == shuffled["series"][name]["steps"]
+        # Sums of the same numbers in another order differ in their last digit.
+        assert series["values"] == pytest.approx(shuffled["series"][name]["values"], rel=1e-9, abs=1e-12)
+    assert ordered["triage"] == shuffled["triage"]
+    assert [finding["id"] for finding in ordered["findings"]] == [
+        finding["id"] for finding in shuffled["findings"]
+    ]
+
+
+def test_the_newest_step_is_judged_once_it_holds_what_the_step_before_held(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    first = [*group(1, "a", (0, 1)), step_record(1, kl=0.1), *group(2, "b", (0, 1)), step_record(2, kl=0.1)]
+    write_log(log, [run_record(), *first])
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.poll()
+    assert monitor.snapshot().judged_step == 2
+
+
+def test_a_step_that_is_still_being_written_is_not_judged(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    write_log(log, [run_record(), *group(1, "a", (0, 1)), *group(1, "b", (0, 1)), *group(2, "c", (1, 1))])
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.poll()
+    assert monitor.snapshot().judged_step == 1
+    assert (
+        2 not in values(monitor.snapshot(), "zero_variance_group_frac") or monitor.snapshot().judged_step == 1
+    )
+
+
+def test_a_late_record_changes_the_step_that_it_belongs_to(tmp_path: Path) -> None:
+    records = [
+        run_record(),
+        *[record for step in range(1, 8) for record in group(step, f"g{step}", (1.0, 1.0))],
+    ]
+    log = write_log(tmp_path / "log.jsonl", records)
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.poll()
+    assert values(monitor.snapshot(), "zero_variance_group_frac")[3] == 1.0
+    with log.open("ab") as file:
+        file.write(b'{"kind": "rollout", "step": 3, "group": "g3", "index": 2, "reward": 0.0}\n')
+    monitor.poll()
+    assert values(monitor.snapshot(), "zero_variance_group_frac")[3] == 0.0
+
+
+def test_a_rollout_that_is_written_twice_counts_once_and_the_later_record_wins(tmp_path: Path) -> None:
+    snapshot = read(write_log(tmp_path / "log.jsonl", [*group(1, "a", (0, 0)), *group(1, "a", (1, 0))]))
+    assert snapshot.run.rollouts == 2
+    assert values(snapshot, "reward_mean")[1] == 0.5
+
+
+def test_a_bad_line_is_skipped_counted_and_shown_and_the_next_is_read(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
+    with log.open("ab") as file:
+        file.write(b'{"kind": "rollout", "step": oops\n')
+        file.write(b'{"kind": "step", "step": 1, "metrics": {"kl": 0.25}}\n')
+    snapshot = read(log)
+    assert snapshot.skipped_count == 1
+    assert snapshot.skipped[0].where == "log.jsonl"
+    assert snapshot.skipped[0].line == 4
+    assert values(snapshot, "kl")[1] == 0.25
+
+
+def test_nothing_readable_says_what_was_looked_for_and_where(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("nothing of a trainer\n")
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    with pytest.raises(NothingReadable, match=r"no log of a known trainer .* TRL and verl"):
+        monitor.require_readable()
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
+    monitor = Monitor([str(tmp_path / "nowhere")], Settings())
+    monitor.read_all()
+    with pytest.raises(NothingReadable, match="nowhere"):
+        monitor.require_readable()
+
+
+def test_the_live_monitor_hands_over_what_is_appended_and_stops_when_told(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1)), *group(2, "b", (0, 1))])
+    seen: list[Snapshot] = []
+    live = LiveMonitor(Monitor([str(tmp_path)], Settings()), seen.append, poll_seconds=0.02)
+    live.start()
+    wait_until(lambda: bool(seen) and seen[-1].judged_step == 2)
+    with log.open("a") as file:
+        file.write('{"kind": "rollout", "step": 3, "group": "c", "index": 0, "reward": 1.0}\n')
+        file.write('{"kind": "rollout", "step": 3, "group": "c", "index": 1, "reward": 1.0}\n')
+    wait_until(lambda: seen[-1].judged_step == 3)
+    live.stop()
+    assert not live.is_alive()
+    assert live.error is None
+
+
+def test_reading_a_run_writes_nothing_into_its_directory(tmp_path: Path) -> None:
+    write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    read(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def wait_until(holds: object, seconds: float = 10.0) -> None:
+    assert callable(holds)
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.01)

@@ -1,0 +1,95 @@
+"""First things first: which finding is the first cause, and what follows from it."""
+
+from __future__ import annotations
+
+from grpo_top import triage
+from grpo_top.detectors import ALL
+from grpo_top.snapshot import Finding, Status
+
+
+def finding(
+    id_: str, stage: int, onset: int, severity: Status = Status.FAIL, *, active: bool = True
+) -> Finding:
+    return Finding(
+        id=id_,
+        stage=stage,
+        severity=severity,
+        active=active,
+        first_step=onset,
+        last_step=onset,
+        onset=onset,
+        episodes=((onset, onset),),
+        value=None,
+        threshold=None,
+        summary="",
+        evidence={},
+        rollouts=(),
+        try_next=(),
+    )
+
+
+def first(*findings: Finding) -> str | None:
+    return triage.explain(findings)[1]
+
+
+def test_the_earliest_stage_that_fires_is_the_first_cause() -> None:
+    assert first(finding("KL_EXPLODING", 6, 10), finding("VERIFIER_ERRORS", 2, 40)) == "VERIFIER_ERRORS"
+
+
+def test_a_known_cause_in_a_later_stage_comes_first_when_it_began_no_later() -> None:
+    drift, flat = finding("SAMPLER_DRIFT", 4, 51), finding("DEGENERATE_GROUPS", 3, 60, Status.WARN)
+    assert first(drift, flat) == "SAMPLER_DRIFT"
+
+
+def test_a_known_cause_that_began_after_the_effect_does_not_explain_it() -> None:
+    drift, flat = finding("SAMPLER_DRIFT", 4, 51), finding("DEGENERATE_GROUPS", 3, 20, Status.WARN)
+    assert first(drift, flat) == "DEGENERATE_GROUPS"
+
+
+def test_information_is_never_a_cause() -> None:
+    assert first(finding("STEP_RESTART", 0, 1, Status.INFO)) is None
+
+
+def test_what_has_cleared_is_never_a_cause() -> None:
+    assert first(finding("PARSE_FAILURES", 5, 5, Status.WARN, active=False)) is None
+
+
+def test_what_is_downstream_and_began_later_follows_from_the_first_cause() -> None:
+    explained, _ = triage.explain(
+        (
+            finding("TRUNCATION", 5, 3, Status.WARN),
+            finding("REWARD_COLLAPSE", 2, 51),
+            finding("DEGENERATE_GROUPS", 3, 52),
+        )
+    )
+    assert [found.id for found in explained] == ["REWARD_COLLAPSE", "TRUNCATION", "DEGENERATE_GROUPS"]
+    assert [found.caused_by for found in explained] == [None, None, "REWARD_COLLAPSE"]
+
+
+def test_a_stage_is_ok_only_where_something_could_be_judged() -> None:
+    statuses = {"A": (1, Status.OK), "B": (1, Status.UNKNOWN), "C": (2, Status.UNKNOWN)}
+    states = triage.stages(statuses, ())
+    assert states[1].status == Status.OK
+    assert states[2].status == Status.UNKNOWN
+    assert states[3].status == Status.UNKNOWN
+
+
+def test_the_cause_table_names_detectors_that_exist() -> None:
+    known = {detector.id for detector in ALL}
+    for cause, effects in triage.CAUSES.items():
+        assert {cause, *effects} <= known, cause
+
+
+def test_a_thing_to_log_is_missing_when_any_part_of_it_is() -> None:
+    items = triage.coverage(
+        {"reward_mean": "rollouts", "kl": "trainer"}, {"family": "log"}, {"X": ("entropy",)}
+    )
+    by_name = {item.item: item for item in items}
+    assert by_name["KL and entropy"].status == "missing"
+    assert by_name["KL and entropy"].blinds == ("X",)
+    assert "kl: log" in by_name["KL and entropy"].origin
+
+
+def test_what_is_computed_here_is_derived() -> None:
+    items = triage.coverage({"zero_variance_group_frac": "rollouts"}, {}, {})
+    assert next(item for item in items if item.item == "zero-variance fraction").status == "derived"
