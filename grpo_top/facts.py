@@ -143,7 +143,7 @@ class Batch:
         """1 yes, 0 no, -1 unknown; set once the scale of rewards up to this step is known."""
 
     def column(self, name: str) -> NDArray[Any]:
-        """A column of the history for these rollouts, see `history.COLUMNS`."""
+        """A column of the history for these rollouts, see `encode.COLUMNS`."""
         column: NDArray[Any] = self._history.columns[name].view()[self.rows]
         return column
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top.detectors import ALL
+from grpo_top.encode import SPLIT_EVAL, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
 from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
 from grpo_top.formats.names import canonical_values
-from grpo_top.history import SPLIT_EVAL, SPLIT_TRAIN, SPLIT_UNSURE, History
+from grpo_top.history import History
 from grpo_top.pace import StepPace
 from grpo_top.records import Success
 from grpo_top.table import ROLLOUTS, TRAINER, StepTable

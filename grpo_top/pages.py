@@ -32,17 +32,18 @@ def listing(detectors: Iterable[type[Detector]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def page(detector: type[Detector], settings: Settings) -> str:
-    """One detector's page with the knobs in force and where each value comes from."""
-    return "\n".join(_page(detector, settings)) + "\n"
+def page(detector: type[Detector], settings: Settings, width: int = WIDTH) -> str:
+    """One detector's page with the knobs in force and where each value comes from, in lines of `width` cells."""
+    return "\n".join(_page(detector, settings, width)) + "\n"
 
 
-def _page(detector: type[Detector], settings: Settings) -> Iterator[str]:
+def _page(detector: type[Detector], settings: Settings, width: int) -> Iterator[str]:
     what = detector.page
     name, question = STAGES[detector.stage]
     yield detector.id
-    yield f"severity {detector.severity.word} · stage {detector.stage} {name}: {question}"
-    yield f"reads {', '.join(detector.series)}"
+    about = f"severity {detector.severity.word} · stage {detector.stage} {name}: {question}"
+    yield fill(about, width, subsequent_indent="  ")
+    yield fill(f"reads {', '.join(detector.series)}", width, subsequent_indent="  ")
     for heading, text in (
         ("What is happening", what.what),
         ("What it looks like", what.looks_like),
@@ -50,21 +51,21 @@ def _page(detector: type[Detector], settings: Settings) -> Iterator[str]:
     ):
         yield ""
         yield heading
-        yield _paragraph(text)
-    yield from _knobs(detector, settings)
+        yield _paragraph(text, width)
+    yield from _knobs(detector, settings, width)
     yield ""
     yield "What to try, in order"
     for number, step in enumerate(what.try_next, 1):
-        yield fill(step, WIDTH, initial_indent=f"  {number}. ", subsequent_indent="     ")
+        yield fill(step, width, initial_indent=f"  {number}. ", subsequent_indent="     ")
     yield ""
     yield "Often mistaken for"
-    yield _paragraph(what.mistaken_for)
+    yield _paragraph(what.mistaken_for, width)
     if what.related:
         yield ""
-        yield f"Related: {', '.join(what.related)}"
+        yield fill(f"Related: {', '.join(what.related)}", width, subsequent_indent="  ")
 
 
-def _knobs(detector: type[Detector], settings: Settings) -> Iterator[str]:
+def _knobs(detector: type[Detector], settings: Settings, width: int) -> Iterator[str]:
     chosen = settings.knobs.get(detector.id, {})
     yield ""
     yield f"  {'knob':<18} {'value':>8}  meaning"
@@ -74,7 +75,7 @@ def _knobs(detector: type[Detector], settings: Settings) -> Iterator[str]:
         origin = "" if setting is None else f" (default {knob.default:g}; set in {setting.origin})"
         yield fill(
             f"{knob.meaning}{origin}",
-            WIDTH,
+            width,
             initial_indent=f"  {knob.name:<18} {value:>8g}  ",
             subsequent_indent=" " * 31,
         )
@@ -82,9 +83,9 @@ def _knobs(detector: type[Detector], settings: Settings) -> Iterator[str]:
         yield f"  switched off in {chosen['enabled'].origin}"
 
 
-def _paragraph(text: str) -> str:
+def _paragraph(text: str, width: int) -> str:
     return "\n\n".join(
-        fill(" ".join(part.split()), WIDTH, initial_indent="  ", subsequent_indent="  ")
+        fill(" ".join(part.split()), width, initial_indent="  ", subsequent_indent="  ")
         for part in text.split("\n\n")
     )
 

@@ -17,7 +17,7 @@ CHECK_SCHEMA = "grpo-top/check/1"
 MARKS = {
     Status.OK: "ok",
     Status.WATCH: "watch",
-    Status.INFO: "info",
+    Status.INFO: "ok",
     Status.WARN: "WARN",
     Status.FAIL: "FAIL",
     Status.UNKNOWN: "?",
@@ -160,12 +160,15 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
         ids = ", ".join(stage.findings)
         yield f"  {stage.stage} {stage.name:<11} {MARKS[stage.status]:<6} {ids or question}"
     yield ""
-    active = [finding for finding in snapshot.findings if finding.active]
+    active = [finding for finding in snapshot.findings if finding.active and finding.severity > Status.INFO]
+    notes = [finding for finding in snapshot.findings if finding.active and finding.severity == Status.INFO]
     cleared = [finding for finding in snapshot.findings if not finding.active]
     if not active:
         yield "no finding stands"
     for finding in active:
         yield from _finding_lines(finding, snapshot.first_cause)
+    for finding in notes:
+        yield f"note: {finding.id}, since step {finding.first_step}: {safe(finding.summary)}"
     for finding in cleared:
         yield f"cleared: {finding.id}, steps {_episodes(finding)}: {safe(finding.summary)}"
     if snapshot.unknown:

@@ -225,7 +225,7 @@ class Rollouts:
 
     length: int
     columns: Mapping[str, NDArray[Any]]
-    """See `grpo_top.history.COLUMNS` for names, types and meaning."""
+    """See `grpo_top.encode.COLUMNS` for names, types and meaning."""
     components: Mapping[str, NDArray[np.float64]]
     names: Mapping[str, Sequence[str]]
     samplings: Sequence[Sampling]

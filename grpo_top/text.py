@@ -14,9 +14,18 @@ def normalised(text: str) -> str:
     return " ".join(text.split())
 
 
+_BLANKS = bytes.maketrans(b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 9)
+
+
 def text_hash(text: str) -> int:
     """A signed 64-bit hash of the normalised text, the same in every process."""
-    data = " ".join(text.split()).encode("utf-8", "surrogatepass")
+    if text.isascii():
+        # Every rollout passes here: on bytes this is three times as quick as splitting into words and joining them.
+        data = text.encode("ascii").translate(_BLANKS).strip(b" ")
+        while b"  " in data:
+            data = data.replace(b"  ", b" ")
+    else:
+        data = normalised(text).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
 
 

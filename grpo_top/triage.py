@@ -65,6 +65,25 @@ CAUSES: dict[str, frozenset[str]] = {
     "LOW_DIVERSITY": frozenset(
         {"DEGENERATE_GROUPS", "UNIFORM_COMPONENT", "NO_TRAINABLE_GROUPS", "LOW_TRAINABILITY"}
     ),
+    "SATURATED_REWARD": frozenset(
+        {
+            "DEGENERATE_GROUPS",
+            "NO_TRAINABLE_GROUPS",
+            "LOW_TRAINABILITY",
+            "TRAINABILITY_DECLINE",
+            "ADV_COLLAPSE",
+            "REWARD_STD_DEATH",
+        }
+    ),
+    "DEGENERATE_GROUPS": frozenset(
+        {
+            "NO_TRAINABLE_GROUPS",
+            "LOW_TRAINABILITY",
+            "TRAINABILITY_DECLINE",
+            "ADV_COLLAPSE",
+            "REWARD_STD_DEATH",
+        }
+    ),
 }
 """A finding's id → the findings of the same or earlier stages that it explains when it began no later than they did.
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grpo_top.columns import Column
 from grpo_top.facts import RewardScale
-from grpo_top.history import Column
 from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ class Claim(NamedTuple):
     confidence: int
     """1 to 100; the highest claim wins. Content that only one framework writes is 90, a mere guess by fields 30."""
     feed: Literal["lines", "whole"]
-    """`lines`: any number of whole lines as they appear. `whole`: the file once it is complete, again when it is rewritten."""
+    """`lines`: whole lines as they appear. `whole`: the file once it is complete, again when it is rewritten."""
     role: str
     """What the file holds, in a word: `rollouts`, `metrics`, `console`, `config`."""
     writer: str

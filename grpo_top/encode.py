@@ -1,0 +1,222 @@
+"""A batch of rollouts turned on its side: from records to values of columns, a field at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grpo_top import text
+from grpo_top.records import EVAL, TRAIN, Rollout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from grpo_top.columns import Interner
+
+SPLIT_TRAIN, SPLIT_EVAL, SPLIT_UNSURE = 0, 1, 2
+
+COLUMNS: dict[str, DTypeLike] = {
+    "step": np.int64,
+    "split": np.int8,  # 0 train, 1 eval, 2 the source cannot say
+    "group": np.int32,  # number of the group within its step and split
+    "index": np.int32,  # number of the rollout within its group
+    "reward": np.float64,
+    "advantage": np.float64,
+    "prompt_tokens": np.int32,
+    "completion_tokens": np.int32,
+    "truncated": np.int8,  # 1 yes, 0 no, -1 unknown
+    "parsed": np.int8,  # 1 yes, 0 no, -1 unknown
+    "finish": np.int16,  # id in names["finish"]
+    "termination": np.int16,
+    "verifier_error": np.int16,  # id; -1 none or unknown (verifier_known says which)
+    "verifier_known": np.int8,  # 1 where the record carries a verifier
+    "verifier_raw": np.int64,  # hash of the raw verifier output, 0 unknown
+    "policy_start": np.int32,
+    "policy_end": np.int32,
+    "trainer_version": np.int32,
+    "sampling": np.int16,  # id in names["sampling"]
+    "sampler": np.int16,
+    "seed": np.int64,
+    "env_version": np.int16,
+    "reward_version": np.int16,
+    "task": np.int32,  # id in names["task"]: the task's id, else the hash of its prompt
+    "family": np.int16,
+    "tier": np.int16,
+    "text": np.int64,  # hash of the completion with white space folded, 0 unknown
+    "loop": np.int8,  # 1 the completion ends in a loop, -1 no text
+    "gibberish": np.int8,
+    "logp_diff": np.float32,  # mean |log-probability difference| sampler to trainer; inf: lengths do not match
+    "source": np.int16,
+    "offset": np.int64,
+    "length": np.int32,
+    "part": np.int16,
+    "live": np.int8,  # 0 where a later record replaced it
+}
+"""Column name → type. Integers hold -1 for unknown, floats NaN for unknown and ±inf for "not finite"."""
+
+_SPLITS: dict[str | None, int] = {TRAIN: SPLIT_TRAIN, EVAL: SPLIT_EVAL}
+_NAMED = {
+    "finish": "finish_reason",
+    "termination": "termination",
+    "verifier_error": "verifier_error",
+    "sampler": "sampler",
+    "env_version": "env_version",
+    "reward_version": "reward_version",
+    "family": "family",
+    "tier": "tier",
+}
+"""Id column → the field that it numbers."""
+_COUNTED = {
+    "prompt_tokens": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "parsed": "parsed",
+    "policy_start": "policy_version",
+    "trainer_version": "trainer_version",
+    "seed": "seed",
+}
+"""Integer column → the field that it holds."""
+
+
+def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str, Any]:
+    """Every column that a rollout gives by itself; its place among the others is the history's business.
+
+    Values are as long as `rollouts`. Numbers past a column's range are cut to it.
+    """
+    fields = dict(zip(Rollout._fields, zip(*rollouts, strict=True), strict=True))
+    offsets, lengths, parts = zip(*fields["location"], strict=True)
+    found: dict[str, Any] = {
+        "step": fields["step"],
+        "split": [_SPLITS.get(split, SPLIT_UNSURE) for split in fields["split"]],
+        "reward": numbers(fields["reward"]),
+        "advantage": numbers(fields["advantage"]),
+        "truncated": _truncated(fields["truncated"], fields["finish_reason"]),
+        "verifier_known": [
+            raw is not None or error is not None
+            for raw, error in zip(fields["verifier_raw"], fields["verifier_error"], strict=True)
+        ],
+        "verifier_raw": [0 if raw is None else hash(raw) for raw in fields["verifier_raw"]],
+        "policy_end": _integers(
+            [
+                start if end is None else end
+                for start, end in zip(fields["policy_version"], fields["policy_version_end"], strict=True)
+            ],
+            COLUMNS["policy_end"],
+        ),
+        "task": names["task"].ids(_task_names(rollouts)),
+        "logp_diff": _logp_differences(fields["logprobs_sampler"], fields["logprobs_trainer"]),
+        "offset": offsets,
+        "length": _integers(lengths, COLUMNS["length"]),
+        "part": _integers(parts, COLUMNS["part"]),
+        "live": 1,
+    }
+    for column, field in _COUNTED.items():
+        found[column] = _integers(fields[field], COLUMNS[column])
+    for column, field in _NAMED.items():
+        found[column] = names[column].ids(fields[field])
+    found["text"], found["loop"], found["gibberish"] = _texts(rollouts)
+    return found
+
+
+def prompt_of(rollout: Rollout) -> str:
+    """What was asked: the prompt, else the first message of the conversation."""
+    if rollout.prompt is not None:
+        return rollout.prompt
+    if rollout.messages:
+        return "\n".join(f"{message.role}: {message.content}" for message in rollout.messages[:1])
+    return ""
+
+
+def completion_of(rollout: Rollout) -> str | None:
+    """What the model wrote: the completion, else its turns of the conversation; None where no text is logged."""
+    if rollout.completion is not None or rollout.messages is None:
+        return rollout.completion
+    return "\n".join(message.content for message in rollout.messages if message.role == "assistant")
+
+
+def finite_or_inf(value: float) -> float:
+    """A column's number: NaN is unknown there, so a NaN that was logged is kept as infinite, "not finite"."""
+    return value if math.isfinite(value) else math.inf
+
+
+def numbers(values: Sequence[float | None]) -> Any:
+    """Values of a float column: NaN unknown, infinite not finite; one NaN where all are unknown."""
+    if not any(values) and values.count(None) == len(values):
+        return math.nan
+    numbers: NDArray[np.float64] = np.array(values, np.float64)  # None becomes NaN, unknown
+    if not np.isfinite(numbers).all():
+        for place, value in enumerate(values):
+            if value is not None:
+                numbers[place] = finite_or_inf(value)
+    return numbers
+
+
+def _integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
+    if values.count(None) == len(values):
+        return -1
+    limits = np.iinfo(dtype)
+    known = [-1 if value is None else value for value in values]
+    if min(known) >= limits.min and max(known) <= limits.max:
+        return known
+    return [min(max(value, limits.min), limits.max) for value in known]
+
+
+def _truncated(said: Sequence[bool | None], finish: Sequence[str | None]) -> Any:
+    return [
+        (-1 if reason is None else reason == "length") if truncated is None else truncated
+        for truncated, reason in zip(said, finish, strict=True)
+    ]
+
+
+def _task_names(rollouts: Sequence[Rollout]) -> list[str | None]:
+    """The source's task ids; where it gives none, one made of the prompt, with white space folded."""
+    made: dict[str, str | None] = {"": None}
+    found = []
+    for rollout in rollouts:
+        name = rollout.task
+        if name is None:
+            prompt = prompt_of(rollout)
+            if prompt not in made:
+                made[prompt] = f"prompt {text.text_hash(prompt) & 0xFFFFFFFFFFFFFFFF:016x}"
+            name = made[prompt]
+        found.append(name)
+    return found
+
+
+def _texts(rollouts: Sequence[Rollout]) -> tuple[list[int], list[int], list[int]]:
+    hashes, loops, gibberish = [], [], []
+    for rollout in rollouts:
+        completion = completion_of(rollout)
+        if completion is None:
+            hashes.append(0)
+            loops.append(-1)
+            gibberish.append(-1)
+        else:
+            hashes.append(text.text_hash(completion))
+            loops.append(text.ends_in_loop(completion))
+            gibberish.append(text.gibberish(completion))
+    return hashes, loops, gibberish
+
+
+def _logp_differences(
+    of_sampler: Sequence[Sequence[float] | None], of_trainer: Sequence[Sequence[float] | None]
+) -> Any:
+    if of_sampler.count(None) == len(of_sampler) or of_trainer.count(None) == len(of_trainer):
+        return math.nan
+    return [
+        _logp_difference(sampler, trainer) for sampler, trainer in zip(of_sampler, of_trainer, strict=True)
+    ]
+
+
+def _logp_difference(sampler: Sequence[float] | None, trainer: Sequence[float] | None) -> float:
+    if sampler is None or trainer is None:
+        return math.nan
+    if len(sampler) != len(trainer):
+        return math.inf
+    if not sampler:
+        return math.nan
+    difference = np.abs(np.asarray(sampler, np.float64) - np.asarray(trainer, np.float64)).mean()
+    return finite_or_inf(float(difference))

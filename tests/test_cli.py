@@ -1,0 +1,210 @@
+"""The command line as a user types it: output, exit statuses, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from runs import group, recorded_lines, rollout, run_record, step_record, write_log
+
+from grpo_top.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOP_LEVEL = [
+    "schema",
+    "run",
+    "sources",
+    "coverage",
+    "triage",
+    "first_cause",
+    "findings",
+    "unknown",
+    "skipped",
+]
+FINDING = {
+    "id",
+    "stage",
+    "severity",
+    "active",
+    "first_step",
+    "last_step",
+    "episodes",
+    "value",
+    "threshold",
+    "summary",
+    "evidence",
+    "rollouts",
+    "try",
+    "caused_by",
+}
+
+
+def recorded(name: str, directory: Path) -> str:
+    (directory / "rollouts.jsonl").write_bytes(b"\n".join(recorded_lines(name)) + b"\n")
+    return str(directory)
+
+
+def checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    status = main(["check", "--json", *arguments])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_check_json_has_the_shape_of_the_contract(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = checked(capsys, recorded("sampler_cold", tmp_path))
+    assert status == 1
+    assert list(found) == TOP_LEVEL
+    assert found["schema"] == "grpo-top/check/1"
+    assert found["run"]["steps"] == {"first": 1, "last": 120, "count": 120}
+    assert found["run"]["rollouts"] == 3840
+    assert [stage["stage"] for stage in found["triage"]] == list(range(9))
+    assert {stage["status"] for stage in found["triage"]} <= {"ok", "watch", "warn", "fail", "unknown"}
+    assert found["first_cause"] == "SAMPLER_DRIFT"
+    for finding in found["findings"]:
+        assert set(finding) == FINDING
+    assert found["findings"][0]["rollouts"][0].keys() == {"where", "step", "group", "index"}
+
+
+def test_series_are_printed_when_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, found = checked(capsys, "--series", recorded("healthy", tmp_path))
+    series = found["series"]["reward_mean"]
+    assert series["origin"] == "rollouts"
+    assert len(series["steps"]) == len(series["values"]) == 120
+
+
+def test_a_number_that_is_not_finite_is_null_in_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"kind": "step", "step": 1, "metrics": {"kl": NaN, "loss": 0.5}}\n')
+    _, found = checked(capsys, "--series", str(log))
+    assert found["series"]["kl"]["values"] == [None]
+
+
+def test_the_exit_status_is_0_where_nothing_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", recorded("healthy", tmp_path)]) == 0
+    assert "no finding stands" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("fail_on", "status"), [("never", 0), ("fail", 1), ("warn", 1)])
+def test_fail_on_decides_the_exit_status(
+    fail_on: str, status: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", "--fail-on", fail_on, recorded("sampler_cold", tmp_path)]) == status
+    assert "first cause, stop here first" in capsys.readouterr().out
+
+
+def test_nothing_readable_is_one_line_on_standard_error_and_status_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(tmp_path)]) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert str(tmp_path) in printed.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["check", "--set", "NO_SUCH.knob=1", "."],
+        ["check", "--format", "nonsense", "."],
+        ["explain", "DEGENERATE_GROUP"],
+        ["demo", "--fault", "helthy"],
+    ],
+)
+def test_what_is_wrong_with_the_command_line_is_one_line_and_status_2(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_log(tmp_path / "log.jsonl", [run_record()])
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_unknown_option_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["check", "--nonsense"])
+    assert exit_.value.code == 2
+
+
+def test_explain_lists_every_detector_and_shows_a_page_with_the_value_in_force(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["explain"]) == 0
+    listing = capsys.readouterr().out
+    assert (
+        listing.index("BASE_SUCCESS_ZERO")
+        < listing.index("DEGENERATE_GROUPS")
+        < listing.index("HELDOUT_FLAT")
+    )
+    assert main(["explain", "degenerate_groups", "--set", "DEGENERATE_GROUPS.threshold=0.55"]) == 0
+    page = capsys.readouterr().out
+    assert "What to try, in order" in page
+    assert "0.55" in page
+    assert "set in --set DEGENERATE_GROUPS.threshold=0.55" in " ".join(page.split())
+
+
+def test_inspect_says_what_was_read_and_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1)), step_record(1, kl=0.1)])
+    (tmp_path / "notes.txt").write_text("nothing\n")
+    assert main(["inspect", str(log.parent)]) == 0
+    text = capsys.readouterr().out
+    assert "log.jsonl" in text
+    assert "the ten things to log" in text
+    assert "entropy: not logged" in text
+    assert "notes.txt" in text
+
+
+def test_without_a_terminal_the_monitor_behaves_as_check(tmp_path: Path) -> None:
+    found = run("-m", "grpo_top", recorded("sampler_cold", tmp_path))
+    assert found.returncode == 1
+    assert "SAMPLER_DRIFT" in found.stdout
+
+
+def test_without_a_terminal_the_demo_runs_to_its_end_and_prints_what_check_prints() -> None:
+    found = run("-m", "grpo_top", "demo")
+    assert found.returncode == 0
+    assert "steps 1-120" in found.stdout
+    assert "recording" in found.stdout
+
+
+def test_the_demo_lists_its_recordings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--list"]) == 0
+    assert {line.split()[0] for line in capsys.readouterr().out.splitlines()} >= {"healthy", "sampler_cold"}
+
+
+def test_version_names_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["--version"])
+    assert exit_.value.code == 0
+    assert capsys.readouterr().out.startswith("grpo-top 0.")
+
+
+def test_what_a_log_says_reaches_the_terminal_only_in_visible_signs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "a\x1b]52;c;QUJD\x07\x9b31m\u202e[/x]"
+    records = [
+        run_record(run=hostile),
+        *[rollout(1, hostile, i, 0.0, task="t", completion="same") for i in range(2)],
+    ]
+    write_log(tmp_path / "log.jsonl", records)
+    for verb in ("check", "inspect"):
+        main([verb, str(tmp_path)])
+        printed = capsys.readouterr().out
+        assert not {"\x1b", "\x07", "\x9b", "\u202e"} & set(printed)
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
