@@ -170,6 +170,17 @@ class Ledger:
         for step in steps[start : int(np.searchsorted(steps, last, side="right"))].tolist():
             self.judge.observe(self._facts(step))
 
+    @property
+    def finished(self) -> bool:
+        """The run says so itself, or its last step has been judged."""
+        total, reached = self.run.total_steps, self.judge.state.step
+        return self.run.finished or (total is not None and reached is not None and reached >= total)
+
+    def watch_silence(self, now: float) -> None:
+        """Judge how long nothing has come, for a run that is being followed."""
+        if self.last_record_time is not None and self.judge.idle(now - self.last_record_time, self.finished):
+            self.version += 1
+
     def batch(self, step: int) -> Batch | None:
         """The train rollouts of a step, with success as defined by what was seen so far."""
         return self._batch(step, SPLIT_TRAIN)

@@ -102,6 +102,10 @@ class Monitor:
             read=self._read,
         )
 
+    def watch_silence(self) -> None:
+        """Judge how long nothing has come, for a run that is being followed."""
+        self.ledger.watch_silence(self._clock())
+
     def require_readable(self) -> None:
         """Raise NothingReadable where no file of a known format was found."""
         if self._intakes:
@@ -196,6 +200,7 @@ class LiveMonitor(threading.Thread):
             last_time = 0.0
             while not self._stopping.is_set():
                 came = self._monitor.poll(0.03)
+                self._monitor.watch_silence()
                 now = time.monotonic()
                 version = self._monitor.ledger.version
                 if version != published and (not came or now - last_time > 0.25):

@@ -76,7 +76,7 @@ def picture(
         version=ledger.version,
         time=now,
         last_record_time=ledger.last_record_time,
-        finished=finished or ledger.run.finished,
+        finished=finished or ledger.finished,
         reading=reading,
         run=_run_facts(ledger, series),
         sources=sources,

@@ -10,7 +10,9 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
+from copy import copy
 from functools import lru_cache
+from operator import mul
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -39,28 +41,40 @@ class Window:
         self.size = size
         self.span = 0
         """Steps that the values in it stand for."""
-        self._entries: deque[tuple[float, int, int]] = deque()
+        self._values: deque[float] = deque()
+        self._steps: deque[int] = deque()
+        self._weights: deque[int] = deque()
 
     def add(self, value: float, step: int, steps: int = 1) -> None:
         """Take in the value of one row that stands for `steps` steps; what no longer fits falls out."""
-        entries = self._entries
-        entries.append((value, step, steps))
+        self._values.append(value)
+        self._steps.append(step)
+        self._weights.append(steps)
         self.span += steps
-        while len(entries) > 1 and self.span - entries[0][2] >= self.size:
-            self.span -= entries.popleft()[2]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Window:
-        copied = Window(self.size)
-        copied.span, copied._entries = self.span, self._entries.copy()
-        return copied
+        while len(self._values) > 1 and self.span - self._weights[0] >= self.size:
+            self.span -= self._weights.popleft()
+            self._values.popleft()
+            self._steps.popleft()
 
     def clear(self) -> None:
         """Forget every value."""
-        self._entries.clear()
+        self._values.clear()
+        self._steps.clear()
+        self._weights.clear()
         self.span = 0
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._values)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Window:
+        """Numbers never change, so a copy need only have containers of its own."""
+        copied = copy(self)
+        copied._values, copied._steps, copied._weights = (
+            self._values.copy(),
+            self._steps.copy(),
+            self._weights.copy(),
+        )
+        return copied
 
     @property
     def full(self) -> bool:
@@ -70,44 +84,47 @@ class Window:
     @property
     def values(self) -> NDArray[np.float64]:
         """The values, oldest first."""
-        return np.array([entry[0] for entry in self._entries], np.float64)
+        return np.array(self._values, np.float64)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """The step of each value."""
-        return np.array([entry[1] for entry in self._entries], np.int64)
+        return np.array(self._steps, np.int64)
 
     @property
     def first_step(self) -> int | None:
         """Step of the oldest value."""
-        return self._entries[0][1] if self._entries else None
+        return self._steps[0] if self._steps else None
 
     @property
     def last(self) -> float | None:
         """The newest value."""
-        return self._entries[-1][0] if self._entries else None
+        return self._values[-1] if self._values else None
 
     @property
     def mean(self) -> float:
         """Mean weighted by the steps that each value stands for; NaN while empty."""
-        if not self._entries:
+        count = len(self._values)
+        if not count:
             return math.nan
-        return math.fsum(value * steps for value, _, steps in self._entries) / self.span
+        if self.span == count:
+            return math.fsum(self._values) / count
+        return math.fsum(map(mul, self._values, self._weights)) / self.span
 
     @property
     def median(self) -> float:
         """Median of the values; NaN while empty."""
-        return _middle(sorted(entry[0] for entry in self._entries))
+        return _middle(sorted(self._values))
 
     @property
     def minimum(self) -> float:
         """Lowest value; NaN while empty."""
-        return min((entry[0] for entry in self._entries), default=math.nan)
+        return min(self._values, default=math.nan)
 
     @property
     def maximum(self) -> float:
         """Highest value; NaN while empty."""
-        return max((entry[0] for entry in self._entries), default=math.nan)
+        return max(self._values, default=math.nan)
 
 
 class ShareWindow:
@@ -131,13 +148,14 @@ class ShareWindow:
             self.hits -= old_hits
             self.items -= old_items
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> ShareWindow:
-        copied = ShareWindow(self.size)
-        copied.hits, copied.items, copied._entries = self.hits, self.items, self._entries.copy()
-        return copied
-
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ShareWindow:
+        """Entries never change, so a copy need only have a container of its own."""
+        copied = copy(self)
+        copied._entries = self._entries.copy()
+        return copied
 
     @property
     def full(self) -> bool:

@@ -110,6 +110,8 @@ class Judge:
         self.statuses = {detector.id: Column(np.uint8) for detector in detectors}
         self.values = {detector.id: Column(np.float64, fill=math.nan) for detector in detectors}
         self.groups = {name: Column(dtype) for name, dtype in GROUP_COLUMNS.items()}
+        self._facts: StepFacts | None = None
+        """The last step's, for a verdict that is given between steps."""
         self.seen: dict[str, int] = {}
         """Series → the first step at which it was ever seen, finite or not."""
 
@@ -149,11 +151,31 @@ class Judge:
             state.first_step = facts.step
         state.step = facts.step
         state.judged += 1
+        self._facts = facts
         state.groups = self.groups["step"].length
         if state.judged % CHECKPOINT_EVERY == 0:
             self._checkpoints.append(copy.deepcopy(state))
             if len(self._checkpoints) > CHECKPOINTS:
                 self._thin()
+
+    def idle(self, seconds: float, finished: bool) -> bool:
+        """Judge the silence since the newest record, live only; whether anything changed by it."""
+        if self._facts is None:
+            return False
+        changed = False
+        for detector in self.state.detectors:
+            verdict = detector.idle(seconds, finished)
+            if verdict is None:
+                continue
+            finding = self.state.findings.get(detector.id)
+            if finding is None:
+                if verdict.status < Status.INFO:
+                    continue
+                finding = self.state.findings[detector.id] = FindingState()
+            before = finding.active
+            self.state.statuses[detector.id] = finding.take(verdict, self._facts, detector, clear=1)
+            changed |= finding.active != before
+        return changed
 
     def findings(self, reference: Callable[[int], RolloutRef]) -> list[Finding]:
         """Every finding that ever fired, in the order of the detectors; `caused_by` is not set yet."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -200,6 +200,50 @@ def test_the_live_monitor_hands_over_what_is_appended_and_stops_when_told(tmp_pa
     live.stop()
     assert not live.is_alive()
     assert live.error is None
+
+
+def test_a_run_that_falls_silent_is_said_to_have_stalled_and_is_well_again_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    now = 1_000.0
+    steps = timed_steps(29)
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *steps])
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
+    monitor.poll()
+    now += 59
+    monitor.watch_silence()
+    assert not active(monitor.snapshot())
+    now += 2
+    monitor.watch_silence()
+    assert active(monitor.snapshot()) == ["LOG_STALLED"]
+    with log.open("a") as file:
+        file.write('{"kind": "step", "step": 30, "metrics": {"step_time": 2.0}}\n')
+    monitor.poll()
+    monitor.watch_silence()
+    assert not active(monitor.snapshot())
+
+
+def test_a_run_that_has_reached_its_last_step_is_finished_and_not_stalled(tmp_path: Path) -> None:
+    now = 1_000.0
+    steps = timed_steps(30)
+    write_log(tmp_path / "log.jsonl", [run_record(total_steps=30), *steps])
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
+    monitor.poll()
+    now += 10_000
+    monitor.watch_silence()
+    assert monitor.snapshot().finished
+    assert not active(monitor.snapshot())
+
+
+def timed_steps(count: int) -> list[dict[str, Any]]:
+    of_step = [
+        [*group(step, f"g{step}", (0, 1)), step_record(step, step_time=2.0)] for step in range(1, count + 1)
+    ]
+    return [record for records in of_step for record in records]
+
+
+def active(snapshot: Snapshot) -> list[str]:
+    return [finding.id for finding in snapshot.findings if finding.active]
 
 
 def test_reading_a_run_writes_nothing_into_its_directory(tmp_path: Path) -> None:
