@@ -1,0 +1,36 @@
+"""Every detector, one module a triage stage; a stage that is long has more, and its module names what they hold."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from grpo_top.detectors import budget, data, heldout, kl, learnable, reward, rollouts, staleness, variance
+
+if TYPE_CHECKING:
+    from grpo_top.detectors.base import Detector
+
+ALL: tuple[type[Detector], ...] = (
+    *data.DETECTORS,
+    *learnable.DETECTORS,
+    *reward.DETECTORS,
+    *variance.DETECTORS,
+    *rollouts.DETECTORS,
+    *budget.DETECTORS,
+    *kl.DETECTORS,
+    *staleness.DETECTORS,
+    *heldout.DETECTORS,
+)
+"""In triage order."""
+BY_ID: dict[str, type[Detector]] = {detector.id: detector for detector in ALL}
+
+
+def find(id_: str) -> type[Detector]:
+    """The detector of that id, however it is written; ValueError that names the nearest id where there is none."""
+    wanted = id_.strip().upper().replace("-", "_").replace(" ", "_")
+    known = BY_ID.get(wanted)
+    if known is not None:
+        return known
+    close = get_close_matches(wanted, list(BY_ID), n=1, cutoff=0.5)
+    near = f"; did you mean {close[0]}?" if close else ""
+    raise ValueError(f"there is no detector {id_.strip()}{near}")

@@ -1,0 +1,147 @@
+"""What a detector is: a rule over finished steps, its knobs, its page, and the evidence that it attaches."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from grpo_top.snapshot import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch, StepFacts
+
+
+class Verdict(NamedTuple):
+    """What a detector says of the run at one step."""
+
+    status: Status
+    """INFO, WARN or FAIL where the rule is met at this step; WATCH where its limit is crossed but not for long
+    enough; OK on the good side; UNKNOWN where it cannot judge yet."""
+    value: float | None = None
+    threshold: float | None = None
+    onset: int | None = None
+    """First step of the streak or window that makes it fire."""
+
+
+UNKNOWN = Verdict(Status.UNKNOWN)
+OK = Verdict(Status.OK)
+
+
+class Knob(NamedTuple):
+    """A number of a rule that a user may set."""
+
+    name: str
+    default: float
+    meaning: str
+
+
+class Page(NamedTuple):
+    """A detector's page, in the parts that every page has."""
+
+    what: str
+    """What is happening."""
+    looks_like: str
+    """What it looks like on the screen and in the log."""
+    decides: str
+    """How the detector decides; the knobs' table is added to it."""
+    try_next: tuple[str, ...]
+    """What to try, in order."""
+    mistaken_for: str
+    """What it is often mistaken for."""
+    related: tuple[str, ...]
+    """Ids of related detectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What a firing detector says in words and attaches as proof."""
+
+    summary: str
+    """One sentence without a full stop, with this run's numbers: `temperature 0.15 deployed, 1.0 intended`."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    """JSON-serialisable numbers and names."""
+    rows: tuple[int, ...] = ()
+    """Rows of the history's rollouts that prove it, at most 50, the best first."""
+    try_next: tuple[str, ...] | None = None
+    """What to try in this run, where the evidence picks; None takes the page's list."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Details:
+        """Details never change, so a copied state shares them."""
+        return self
+
+
+class Detector(ABC):
+    """A rule that sees each finished step once, keeps bounded state, and costs O(1) a step.
+
+    At every step its verdict is the one that a batch evaluation over all steps up to it would give. It is copied
+    with `copy.deepcopy` to take a late record in, so its state must be plain data.
+    """
+
+    id: ClassVar[str]
+    stage: ClassVar[int]
+    severity: ClassVar[Status]
+    """The highest that it can reach; what `explain` shows."""
+    series: ClassVar[tuple[str, ...]]
+    """Canonical series that it reads; it is unknown while none of its needs has ever been seen."""
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The series without which it cannot judge; what `unknown` lists. Empty: all of `series`."""
+    knobs: ClassVar[tuple[Knob, ...]]
+    page: ClassVar[Page]
+    clear: ClassVar[int] = 5
+    """Steps on the good side until a finding clears, where no `clear` knob is set."""
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        """Take the knobs in force from `settings`, each knob's default where it is not set."""
+        for knob in self.knobs:
+            setattr(self, knob.name, settings.get(knob.name, knob.default))
+
+    @abstractmethod
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Take the next finished step in and judge the run as it stands after it."""
+
+    @abstractmethod
+    def describe(self, facts: StepFacts) -> Details:
+        """What to show for the verdict just given; only called right after `observe` on a firing verdict."""
+
+    def idle(self, seconds: float, finished: bool) -> Verdict | None:  # noqa: ARG002
+        """Judge between steps, live only: `seconds` since the newest record, and whether the source has ended.
+
+        None from every detector that does not watch the clock.
+        """
+        return None
+
+
+@dataclass(slots=True)
+class Streak:
+    """How many steps running a condition has held, and since when."""
+
+    length: int = 0
+    since: int | None = None
+
+    def update(self, holds: bool, step: int, steps: int = 1) -> int:
+        """Take one step in that stands for `steps` optimizer steps; the streak's length after it."""
+        if holds:
+            if self.length == 0:
+                self.since = step
+            self.length += steps
+        else:
+            self.length, self.since = 0, None
+        return self.length
+
+
+def group_rows(batch: Batch, wanted: NDArray[np.bool_], limit: int = 50) -> tuple[int, ...]:
+    """The history's row of the first rollout of each wanted group, at most `limit` of them."""
+    groups, first = np.unique(batch.group, return_index=True)
+    return tuple(int(row) for row in batch.rows[first[wanted[groups]]][:limit])
+
+
+def some_rows(batch: Batch, wanted: NDArray[np.bool_], limit: int = 50) -> tuple[int, ...]:
+    """The history's rows of the wanted rollouts, at most `limit` of them."""
+    return tuple(int(row) for row in batch.rows[wanted][:limit])

@@ -1,0 +1,177 @@
+"""Stage 3, variance: does every component of the reward tell rollouts apart?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, Verdict, group_rows
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.streaming import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpo_top.facts import StepFacts
+
+MEAN, FLAT = "component_mean{", "component_zero_variance{"
+SPREAD = 0.5
+"""A component has spread when less than this share of its groups is flat."""
+TOP = 0.9
+"""Place in a component's range from which it sits at its top: one rollout in ten may still miss it."""
+
+
+@dataclass(slots=True)
+class Component:
+    """What is known of one component of the reward."""
+
+    flat: Window = field(default_factory=lambda: Window(WINDOW))
+    """Share of groups without spread; of a trainer's rows 1 where the mean did not move."""
+    mean: Window = field(default_factory=lambda: Window(WINDOW))
+    low: float = np.inf
+    high: float = -np.inf
+    rows: int = 0
+    first_step: int = 0
+
+    def take(self, mean: float, flat: float | None, lowest: float, highest: float, step: int) -> None:
+        """Take one step in."""
+        if flat is None:
+            flat = 0.0 if self.mean.last is not None and mean != self.mean.last else 1.0
+        self.first_step = step if not self.rows else self.first_step
+        self.rows += 1
+        self.flat.add(flat, step)
+        self.mean.add(mean, step)
+        self.low, self.high = min(self.low, lowest), max(self.high, highest)
+
+    def at_top(self, name: str) -> bool:
+        """Whether it sits at its highest value: where it came to from below, or 1, or 0 of a penalty."""
+        value = self.mean.mean
+        if self.high - self.low > 1e-9:
+            return value >= self.low + TOP * (self.high - self.low)
+        return value == 1.0 or (value == 0.0 and "penalty" in name.lower())
+
+
+class UniformComponent(Detector):
+    """A component of the reward that never tells two rollouts of a group apart."""
+
+    id = "UNIFORM_COMPONENT"
+    stage = 3
+    severity = Status.WARN
+    series = ("component_zero_variance", "component_mean")
+    needs = ("component_mean",)
+    knobs = (
+        Knob("threshold", 0.9, "share of groups in which it has no spread, over the last 20 rows"),
+        Knob("min_steps", 10, "rows of a component before it is judged"),
+    )
+    page = Page(
+        what=(
+            "One component of the reward is the same for every rollout of nearly every group, while another one "
+            "differs. It adds a constant, and a constant cancels out of the advantage: whatever its weight, the "
+            "policy is not taught what it stands for."
+        ),
+        looks_like="A component whose curve is a ruled line, its spread within groups 0 beside others that have one.",
+        decides=(
+            "Fires when a component has no spread in `threshold` of the groups over the last 20 rows, "
+            "`min_steps` rows or more, while another has spread in at least half of them. One that sits at its "
+            "highest value, where it came to from below, is mastered: a remark. One that is stuck anywhere "
+            "else, always 0 or always a neutral 0.5, is the warning. In a log without rollouts a component "
+            "counts as flat on rows on which its mean does not move at all."
+        ),
+        try_next=(
+            "Call its function by hand on a rollout below: does it find what it looks for?",
+            "If it is always 0, compare its pattern with what the chat template puts before and after a completion",
+            "If it is always a neutral value, look for its fallback: a missing field, an exception that is caught",
+            "If it is right but too coarse, grade it, and move weight to components that differ",
+        ),
+        mistaken_for="A format that was learned: it sits at its top. A penalty that nobody incurs.",
+        related=("DEGENERATE_GROUPS", "FORMAT_EXPLOIT", "COMPONENT_DIVERGENCE", "LOW_TRAINABILITY"),
+    )
+    threshold: float
+    min_steps: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._components: dict[str, Component] = {}
+        self._rows: tuple[int, ...] = ()
+        self._verdict = UNKNOWN
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Take in the components that this step carries, and judge them beside each other."""
+        means = {name[len(MEAN) : -1]: value for name, value in facts.values.items() if name.startswith(MEAN)}
+        if not means:
+            return self._verdict
+        for name, mean in means.items():
+            lowest, highest = _limits(facts, name, mean)
+            known = self._components.setdefault(name, Component())
+            known.take(mean, facts.get(f"{FLAT}{name}}}"), lowest, highest, facts.step)
+        self._verdict = self._judge()
+        return self._verdict
+
+    def _judge(self) -> Verdict:
+        judged = {name: known for name, known in self._components.items() if known.rows >= self.min_steps}
+        if not judged:
+            return UNKNOWN
+        highest = max(known.flat.mean for known in judged.values())
+        flat = self._flat()
+        if not flat:
+            return OK._replace(value=highest, threshold=self.threshold)
+        stuck = [known for name, known in flat.items() if not known.at_top(name)]
+        since = min(known.flat.first_step or 0 for known in stuck or flat.values())
+        return Verdict(Status.WARN if stuck else Status.INFO, highest, self.threshold, since)
+
+    def _flat(self) -> dict[str, Component]:
+        """Components without spread while another has some, the stuck ones first."""
+        judged = {name: known for name, known in self._components.items() if known.rows >= self.min_steps}
+        if all(known.flat.mean >= SPREAD for known in judged.values()):
+            return {}
+        flat = {name: known for name, known in judged.items() if known.flat.mean >= self.threshold}
+        return dict(sorted(flat.items(), key=lambda item: item[1].at_top(item[0])))
+
+    def describe(self, facts: StepFacts) -> Details:
+        """Which components, where each is stuck, and which one differs."""
+        flat = self._flat()
+        name, first = next(iter(flat.items()))
+        top = first.at_top(name)
+        never_moved = "the only value it ever had" if first.low == first.high else "stuck below its highest"
+        where = "at its top" if top else never_moved
+        others = f"; {len(flat) - 1} more" if len(flat) > 1 else ""
+        evidence: dict[str, Any] = {
+            name: {
+                "flat_groups": known.flat.mean,
+                "mean": known.mean.mean,
+                "lowest_seen": known.low,
+                "highest_seen": known.high,
+                "mastered": known.at_top(name),
+            }
+            for name, known in flat.items()
+        }
+        if facts.batch is not None:
+            self._rows = group_rows(facts.batch, np.ones(facts.batch.groups, np.bool_))
+        return Details(
+            summary=(
+                f"{name} is {numbers.value(first.mean.mean)}, {where}, in {numbers.share(first.flat.mean)} of "
+                f"groups{others}"
+            ),
+            evidence=evidence,
+            rows=self._rows,
+            try_next=_MASTERED if top else None,
+        )
+
+
+_MASTERED = (
+    "Nothing is broken: the component is earned in full, and adds a constant from now on",
+    "Lower its weight, or let it gate the others, so that the reward's range is spent on what still differs",
+    "Watch that it stays: a component at its top can fall again unseen while another one rises",
+)
+
+
+def _limits(facts: StepFacts, name: str, mean: float) -> tuple[float, float]:
+    """A component's lowest and highest value of a step; without rollouts its mean stands for both."""
+    values = None if facts.batch is None else facts.batch.components.get(name)
+    if values is None:
+        return mean, mean
+    known = values[np.isfinite(values)]
+    return float(known.min()), float(known.max())

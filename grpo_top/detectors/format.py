@@ -1,0 +1,406 @@
+"""Stage 5, format and budget: do answers parse, and does the reward measure more than their form?"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.rules import LateShare, SeriesDetector, by_family, ordered_rows, sustained
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.streaming import Trend, Window, trend
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpo_top.facts import Batch, StepFacts
+
+FORM = re.compile(r"format|tag|xml|json|syntax|structure|parse|schema|think|style", re.IGNORECASE)
+"""Names of components that pay for the form of an answer and not for what it says."""
+COMPONENT = "component_mean{"
+EARLY_STEPS = 10
+COMPONENTS_KEPT = 32
+"""Components, and suites of evaluations, that are followed at most."""
+LEAST_EVALS = 3
+NOTHING = 0.1
+"""Share of the reward's gain up to which a component has gained nothing."""
+
+
+class ParseFailures(SeriesDetector):
+    """Answers cannot be read."""
+
+    id = "PARSE_FAILURES"
+    stage = 5
+    severity = Status.FAIL
+    series = ("parse_failure_rate",)
+    knobs = (
+        Knob("threshold", 0.2, "share of the late window's rollouts whose answer does not parse"),
+        Knob("fail", 0.5, "share from which it is a failure"),
+        Knob("min_steps", 5, "steps before a share counts that chance could explain"),
+    )
+    page = Page(
+        what=(
+            "Many answers do not parse. The tag is missing, the JSON is broken, the tool call has the wrong "
+            "syntax. Their reward says nothing about the task, and as long as they are many, what the reward "
+            "tells apart is form, and form is what is learnt."
+        ),
+        looks_like=(
+            "The parse-failure line stays above its limit, and rewards have a lump at the lowest value. "
+            "Families differ where their prompts ask for different forms."
+        ),
+        decides=(
+            "Takes the share of rollouts whose answer did not parse over the last 20 steps. Warns from "
+            "`threshold` on, fails from `fail` on. With fewer than `min_steps` steps only where a one-sided "
+            "99% bound lies there too. A small base model often starts above the limit and comes below it "
+            "within a dozen steps: such a finding clears by itself."
+        ),
+        try_next=(
+            (
+                "Read five answers that did not parse beside the raw verifier output: is the answer there in "
+                "another form?"
+            ),
+            (
+                "If it is, mend the parser and score old rollouts again: that is the parser's failure and "
+                "not the policy's"
+            ),
+            "If answers are cut before the closing tag, see TRUNCATION first",
+            "Show the form in the prompt, or give a few hundred supervised examples of it before training",
+            (
+                "Pay for form with a component of its own, and small, so that the rest of the reward stays "
+                "about the task"
+            ),
+        ),
+        mistaken_for=(
+            "Wrong answers: they parse and are wrong. Verifier errors: there nobody looked at the answer. A "
+            "reward of 0 for either is why the three must be logged apart."
+        ),
+        related=("TRUNCATION", "FORMAT_EXPLOIT", "VERIFIER_ERRORS", "REWARD_STREAK", "BASE_SUCCESS_ZERO"),
+    )
+    threshold: float
+    fail: float
+    min_steps: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._late = LateShare()
+        self._worst, self._worst_step = 0.0, 0
+
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Take a step's share of answers that do not parse in."""
+        if value > self._worst:
+            self._worst, self._worst_step = value, facts.step
+        self._late.add(value, facts, "parse_failure_rate")
+        failed = self._late.judge(self.fail, self.min_steps, Status.FAIL)
+        if failed.status == Status.FAIL:
+            return failed
+        return self._late.judge(self.threshold, self.min_steps, Status.WARN)
+
+    def describe(self, facts: StepFacts) -> Details:
+        """The share, the worst step, and which families fail."""
+        share = self._late.mean
+        cut = None if facts.batch is None else _cut_share(facts.batch)
+        steps = list(self.page.try_next)
+        if cut is not None and cut >= 0.5:
+            steps.insert(0, steps.pop(2))
+        return Details(
+            f"{numbers.share(share)} of answers do not parse, limit {numbers.share(self.threshold)}",
+            {
+                "parse_failure_rate": share,
+                "since": self._late.onset(self.threshold),
+                "worst": self._worst,
+                "worst_step": self._worst_step,
+                "by_family": {}
+                if facts.batch is None
+                else by_family(facts.batch, facts.batch.column("parsed") == 0),
+                "cut_of_those_that_fail": cut,
+            },
+            self.proof(facts, lambda batch: some_rows(batch, batch.column("parsed") == 0)),
+            tuple(steps),
+        )
+
+
+class FormatExploit(SeriesDetector):
+    """Parse failures vanish and reward rises, but nothing else does."""
+
+    id = "FORMAT_EXPLOIT"
+    stage = 5
+    severity = Status.WARN
+    series = ("parse_failure_rate", "reward_mean", "component_mean", "heldout")
+    needs = ("parse_failure_rate", "reward_mean")
+    knobs = (
+        Knob("high", 0.2, "parse-failure rate above which it must have been, over the first 10 steps"),
+        Knob("low", 0.02, "rate under which it must have fallen over the late window"),
+        Knob("rise", 0.05, "share of the reward range by which reward must have risen"),
+        Knob("sustain", 5, "consecutive steps"),
+    )
+    page = Page(
+        what=(
+            "The policy has learnt to satisfy the parser and nothing else. Answers that could not be read "
+            "are readable now, reward is up, and yet neither the components that judge content nor held-out "
+            "tasks have moved. The form is what was paid for."
+        ),
+        looks_like=(
+            "Parse failures fall to nothing within some steps, reward jumps by about what the form pays, and "
+            "the line of the content component stays where it was."
+        ),
+        decides=(
+            "Fires when the parse-failure rate was above `high` over the first 10 steps and is under `low` "
+            "over the last 20, the mean reward has risen by `rise` of the reward range, and no component "
+            "that pays for content has gained a tenth of that, for `sustain` steps. Which components pay for "
+            "form is told by their names. Three or more held-out evaluations are asked too: where the last "
+            "one is above the first, it does not fire. Without content components or evaluations it cannot "
+            "judge."
+        ),
+        try_next=(
+            "Read ten answers that earn well: are they empty in a correct form?",
+            "Make form a condition rather than a reward: no form, no reward; form alone, no reward either",
+            "Lower the weight of the form's component now that it is mastered",
+            "Select checkpoints on held-out results only",
+        ),
+        mistaken_for=(
+            "The usual start of a run, in which form is learnt first and content follows some steps later. "
+            "Content components that depend on parsing rise with it, which this rule takes as progress."
+        ),
+        related=("PARSE_FAILURES", "COMPONENT_DIVERGENCE", "UNIFORM_COMPONENT", "HELDOUT_FLAT"),
+    )
+    high: float
+    low: float
+    rise: float
+    sustain: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._steps = 0
+        self._early: dict[str, tuple[float, int]] = {}
+        """Sum and number of each series' values over the first steps."""
+        self._late: dict[str, Window] = {}
+        self._heldout: dict[str, tuple[float, float, int]] = {}
+        """Suite → the first evaluation, the newest one, and how many there were."""
+        self._streak = Streak()
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Take evaluations in, whatever else the step carries."""
+        for point in facts.evals:
+            if point.suite in self._heldout or len(self._heldout) < COMPONENTS_KEPT:
+                first, _, number = self._heldout.get(point.suite, (point.value, 0.0, 0))
+                self._heldout[point.suite] = (first, point.value, number + 1)
+        return super().observe(facts)
+
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Compare the late window with the first steps."""
+        self._steps += 1
+        if self._steps > EARLY_STEPS and self._before("parse_failure_rate") <= self.high:
+            return Verdict(Status.OK, value, self.low)
+        named = {
+            name: at for name in ("parse_failure_rate", "reward_mean") if (at := facts.get(name)) is not None
+        }
+        for name, at in {**named, **content_components(facts)}.items():
+            if self._steps <= EARLY_STEPS:
+                total, number = self._early.get(name, (0.0, 0))
+                self._early[name] = (total + at, number + 1)
+            elif name in self._early:
+                self._late.setdefault(name, Window(WINDOW)).add(at, facts.step)
+        content = [name for name in self._late if name not in ("parse_failure_rate", "reward_mean")]
+        heldout = [(first, last) for first, last, number in self._heldout.values() if number >= LEAST_EVALS]
+        if not self._late or not (content or heldout):
+            return UNKNOWN
+        rate = self._late["parse_failure_rate"]
+        exploited = (
+            rate.full
+            and rate.mean < self.low
+            and (gain := self._gain("reward_mean")) >= self.rise * _range(facts)
+            and all(self._gain(name) <= NOTHING * gain for name in content)
+            and all(last <= first for first, last in heldout)
+        )
+        self._streak.update(exploited, facts.step)
+        return sustained(self._streak, self.sustain, Status.WARN, rate.mean, self.low)
+
+    def describe(self, facts: StepFacts) -> Details:
+        """What fell, what rose, and what did not."""
+        now = {name: window.mean for name, window in self._late.items()}
+        before = {name: self._before(name) for name in now}
+        failures, reward = "parse_failure_rate", "reward_mean"
+        return Details(
+            f"parse failures {numbers.share(before[failures])} → {numbers.share(now[failures])}, reward "
+            f"{numbers.value(before[reward])} → {numbers.value(now[reward])}, content no better",
+            {
+                "early": before,
+                "now": now,
+                "heldout": {suite: list(of[:2]) for suite, of in self._heldout.items()},
+                "since": self._streak.since,
+            },
+            self.proof(facts, lambda batch: ordered_rows(batch, np.argsort(-batch.reward, kind="stable"))),
+        )
+
+    def _before(self, name: str) -> float:
+        total, number = self._early[name]
+        return total / number
+
+    def _gain(self, name: str) -> float:
+        return self._late[name].mean - self._before(name) if name in self._late else 0.0
+
+
+class Apart(NamedTuple):
+    """Two components that part, and their trends."""
+
+    up: str
+    rise: Trend
+    down: str
+    fall: Trend
+
+
+NO_TREND = Trend(0.0, 0.0, 0.0, 1.0)
+
+
+class ComponentDivergence(Detector):
+    """One part of the reward rises while another falls."""
+
+    id = "COMPONENT_DIVERGENCE"
+    stage = 5
+    severity = Status.WARN
+    series = ("component_mean",)
+    knobs = (
+        Knob("steps", 30, "steps over which the trends are taken"),
+        Knob("min_rows", 12, "logged values that a trend needs"),
+        Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
+        Knob("size", 0.05, "share of a component's own range that it must have moved by"),
+    )
+    page = Page(
+        what=(
+            "Two parts of the reward pull against each other, and one is winning. The total may rise all the "
+            "while: the policy pays for the easy part with the hard one, say for form with correctness."
+        ),
+        looks_like="Two component lines that part: one climbs, the other sinks by about as much.",
+        decides=(
+            "Fires when, over the last `steps` steps, one component has a significant upward trend "
+            "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
+            "with `min_rows` logged values at least. Each must have moved by `size` of the range that it has "
+            "had, and the smaller change must be `ratio` of the larger one."
+        ),
+        try_next=(
+            "Read answers that earn much of the rising component and little of the falling one",
+            "Ask which of the two you want; lower the weight of the other, or cap it",
+            "Make the easy part a condition for the hard one instead of an addend",
+            "Log every component's within-group spread: what has none teaches nothing, see UNIFORM_COMPONENT",
+        ),
+        mistaken_for=(
+            "A penalty that is meant to move, such as a length penalty in a run whose answers grow as they "
+            "get better. A component that is rescaled on schedule."
+        ),
+        related=("FORMAT_EXPLOIT", "UNIFORM_COMPONENT", "LENGTH_HACKING", "HELDOUT_FLAT"),
+    )
+    steps: float
+    min_rows: float
+    ratio: float
+    size: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._windows: dict[str, Window] = {}
+        self._ranges: dict[str, tuple[float, float]] = {}
+        self._apart = Apart("", NO_TREND, "", NO_TREND)
+        """The two that part now, or parted last."""
+        self._verdict = UNKNOWN
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Take a step's component means in and look for two that part."""
+        found = components(facts)
+        for name, value in found.items():
+            if name not in self._windows:
+                if len(self._windows) >= COMPONENTS_KEPT:
+                    continue
+                self._windows[name] = Window(int(self.steps))
+            self._windows[name].add(value, facts.step, facts.stands_for(f"component_mean{{{name}}}"))
+            low, high = self._ranges.get(name, (value, value))
+            self._ranges[name] = (min(low, value), max(high, value))
+        if found:
+            self._verdict = self._judge()
+        return self._verdict
+
+    def describe(self, facts: StepFacts) -> Details:
+        """Which one rises, which one falls, and by how much."""
+        up, rise, down, fall = self._apart
+        window = self._windows[up]
+        rows: tuple[int, ...] = ()
+        if facts.batch is not None and up in facts.batch.components and down in facts.batch.components:
+            order = np.argsort(facts.batch.components[down] - facts.batch.components[up], kind="stable")
+            rows = ordered_rows(facts.batch, order)
+        return Details(
+            f"{up} rises by {numbers.value(rise.change)} while {down} falls by {numbers.value(-fall.change)}",
+            {
+                "rising": {"component": up, "change": rise.change, "slope": rise.slope, "p": rise.p},
+                "falling": {"component": down, "change": fall.change, "slope": fall.slope, "p": fall.p},
+                "steps": [window.first_step, int(window.steps[-1])],
+            },
+            rows,
+        )
+
+    def _judge(self) -> Verdict:
+        if len(self._windows) < 2 or all(len(window) < self.min_rows for window in self._windows.values()):
+            return UNKNOWN
+        found = self._find()
+        if found is None:
+            return Verdict(Status.OK)
+        self._apart = found
+        return Verdict(Status.WARN, -found.fall.change, None, self._windows[found.up].first_step)
+
+    def _find(self) -> Apart | None:
+        moved = {
+            name: half for name, window in self._windows.items() if (half := self._half_change(name, window))
+        }
+        if not (any(half > 0 for half in moved.values()) and any(half < 0 for half in moved.values())):
+            return None
+        trends = {name: trend(self._windows[name].values, self._windows[name].steps) for name in moved}
+        rising = [(name, of) for name, of in trends.items() if of.direction == "up"]
+        falling = [(name, of) for name, of in trends.items() if of.direction == "down"]
+        pairs = [
+            Apart(up, rise, down, fall)
+            for up, rise in rising
+            for down, fall in falling
+            if min(rise.change, -fall.change) >= self.ratio * max(rise.change, -fall.change)
+        ]
+        return max(pairs, key=lambda pair: min(pair.rise.change, -pair.fall.change), default=None)
+
+    def _half_change(self, name: str, window: Window) -> float:
+        """Late half's mean minus early half's; 0 where that is too little to look at."""
+        if len(window) < self.min_rows:
+            return 0.0
+        values = window.values
+        half = len(values) // 2
+        change = float(values[-half:].sum() - values[:half].sum()) / half
+        low, high = self._ranges[name]
+        return change if abs(change) >= self.size * (high - low) else 0.0
+
+
+def components(facts: StepFacts) -> dict[str, float]:
+    """The mean of each reward component at this step."""
+    return {
+        name[len(COMPONENT) : -1]: value for name, value in facts.values.items() if name.startswith(COMPONENT)
+    }
+
+
+def content_components(facts: StepFacts) -> dict[str, float]:
+    """Means of the components that pay for what an answer says, as far as their names tell."""
+    return {name: value for name, value in components(facts).items() if not is_form(name)}
+
+
+@cache
+def is_form(name: str) -> bool:
+    """Whether a component pays for the form of an answer, as far as its name tells."""
+    return FORM.search(name) is not None
+
+
+def _cut_share(batch: Batch) -> float | None:
+    """Of the rollouts that did not parse, the share that was cut; None where that is not known."""
+    cut = batch.column("truncated")[batch.column("parsed") == 0]
+    cut = cut[cut >= 0]
+    return float((cut == 1).mean()) if len(cut) else None
+
+
+def _range(facts: StepFacts) -> float:
+    limits = facts.scale.range(facts.run)
+    return 1.0 if limits is None or limits[1] <= limits[0] else limits[1] - limits[0]

@@ -1,0 +1,261 @@
+"""Stage 8, held-out: does what is learnt hold for tasks that were not trained on?"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
+from grpo_top.detectors.leakage import Leakage
+from grpo_top.detectors.rules import ordered_rows
+from grpo_top.snapshot import Status
+from grpo_top.streaming import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpo_top.facts import EvalPoint, StepFacts
+
+STEPS_BEFORE = 10
+"""Steps whose mean train reward an evaluation is compared with."""
+POINTS_KEPT = 240
+"""Evaluations, or means of several, that are kept of one suite; an even number."""
+SUITES_KEPT = 32
+
+
+class Pair(NamedTuple):
+    """One evaluation, and the train reward that led up to it."""
+
+    step: int
+    heldout: float
+    train: float
+
+
+class Suite:
+    """Every evaluation of one suite, in pairs with the train reward before it.
+
+    Past `POINTS_KEPT` of them two neighbours become one, their mean, and so do those that follow: the thirds of
+    the run stay where they are.
+    """
+
+    def __init__(self) -> None:
+        self.evaluations = 0
+        self.best = self.newest = Pair(0, -math.inf, -math.inf)
+        self.highest_train = -math.inf
+        self._pairs: list[Pair] = []
+        self._open: list[Pair] = []
+        """Evaluations that will be one of `_pairs` together."""
+        self._together = 1
+
+    def add(self, pair: Pair) -> None:
+        """Take an evaluation in."""
+        self.evaluations += 1
+        self.newest = pair
+        self.best = pair if pair.heldout > self.best.heldout else self.best
+        self.highest_train = max(self.highest_train, pair.train)
+        self._open.append(pair)
+        if len(self._open) >= self._together:
+            self._pairs.append(_merged(self._open))
+            self._open = []
+        if len(self._pairs) >= POINTS_KEPT:
+            self._pairs = [_merged(self._pairs[at : at + 2]) for at in range(0, len(self._pairs), 2)]
+            self._together *= 2
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The evaluations, oldest first."""
+        return [*self._pairs, _merged(self._open)] if self._open else self._pairs
+
+    def gains(self) -> tuple[float, float]:
+        """How far train reward and held-out have come: the last third's mean minus the first third's."""
+        pairs = self.pairs
+        third = len(pairs) // 3
+        first, last = _merged(pairs[:third]), _merged(pairs[-third:])
+        return last.train - first.train, last.heldout - first.heldout
+
+
+class HeldoutFlat(Detector):
+    """Training reward rises and held-out does not."""
+
+    id = "HELDOUT_FLAT"
+    stage = 8
+    severity = Status.WARN
+    series = ("heldout", "reward_mean")
+    knobs = (
+        Knob("min_evals", 6, "evaluations of a suite before it is judged"),
+        Knob("train_rise", 0.08, "share of the reward range by which train reward must have risen"),
+        Knob("gap", 0.1, "share of the range that train must have gained on held-out"),
+        Knob("fall", 0.15, "or share of the range by which the newest evaluation lies under the best one"),
+    )
+    page = Page(
+        what=(
+            "The policy gets better at what it is trained on and at nothing else. What pays there may be "
+            "tasks that come again, a hole in the verifier, or the order of the curriculum. Train reward "
+            "cannot tell that from progress; held-out results can."
+        ),
+        looks_like=(
+            "The train line climbs, the held-out diamonds stay on one height or sink, and the gap between "
+            "them grows."
+        ),
+        decides=(
+            "Pairs each evaluation with the mean train reward of the 10 steps before it, and compares the "
+            "last third of the evaluations with the first third, from `min_evals` evaluations on. Fires when "
+            "train has risen by `train_rise` of the reward range or more, held-out not at all, and train has "
+            "gained `gap` of the range on it. Fires too when the newest evaluation lies `fall` of the range "
+            "under the best one and under the median of those before it, while train reward is at its "
+            "highest. Held-out is noisy, and a plain trend test fires on healthy runs. Where no range is "
+            "known, means within 0 and 1 are taken to have that range."
+        ),
+        try_next=(
+            "Select checkpoints on held-out results only, and go back to the best one",
+            (
+                "Check that held-out tasks are excluded from every path into training, and that train tasks "
+                "do not repeat: see LEAKAGE"
+            ),
+            "Read what train answers earn most: a gap in the verifier shows itself there first",
+            "Harden the verifier where it can be satisfied without solving the task",
+            "Widen the training mixture",
+        ),
+        mistaken_for=(
+            "An evaluation that is too small: with 100 rollouts a success rate moves by several points from "
+            "one to the next. Another sampling config for the evaluation, which shifts it without a trend. A "
+            "held-out set that is at its ceiling."
+        ),
+        related=("LEAKAGE", "KL_EXPLODING", "FORMAT_EXPLOIT", "LENGTH_HACKING", "REWARD_PLATEAU"),
+    )
+    min_evals: float
+    train_rise: float
+    gap: float
+    fall: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._suites: dict[str, Suite] = {}
+        self._train = Window(STEPS_BEFORE)
+        self._span = RewardSpan()
+        self._worst = ""
+        self._fell = False
+        self._verdict = UNKNOWN
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Pair evaluations with the train reward before them, and judge after each."""
+        earlier = [point for point in facts.evals if point.step < facts.step]
+        for point in earlier:
+            self._add(point)
+        reward = facts.get("reward_mean")
+        if reward is not None:
+            self._train.add(reward, facts.step, facts.stands_for("reward_mean"))
+            self._span.add(reward, facts.get("reward_std"))
+        for point in facts.evals[len(earlier) :]:
+            self._add(point)
+        if facts.evals and self._suites:
+            self._verdict = self._judge(self._range(facts))
+        return self._verdict
+
+    def describe(self, facts: StepFacts) -> Details:
+        """What train and held-out have gained, and where the best evaluation was."""
+        suite = self._suites[self._worst]
+        train, heldout = suite.gains()
+        best, newest = suite.best, suite.newest
+        name = "held-out" if self._worst == "heldout" else self._worst
+        if self._fell:
+            summary = (
+                f"{name} {numbers.value(newest.heldout)} at step {newest.step}, {numbers.value(best.heldout)} at step "
+                f"{best.step}, while train reward is at its highest"
+            )
+        else:
+            gained = f"train reward {numbers.change(train)}, {name} {numbers.change(heldout)}"
+            summary = f"{gained} over {suite.evaluations} evaluations"
+        rows: tuple[int, ...] = ()
+        if facts.batch is not None:
+            rows = ordered_rows(facts.batch, np.argsort(-facts.batch.reward, kind="stable"))
+        return Details(
+            summary,
+            {
+                "suite": self._worst,
+                "evaluations": suite.evaluations,
+                "train_gain": train,
+                "heldout_gain": heldout,
+                "reward_range": self._range(facts),
+                "best_step": best.step,
+                "best": best.heldout,
+                "newest_step": newest.step,
+                "newest": newest.heldout,
+            },
+            rows,
+        )
+
+    def _add(self, point: EvalPoint) -> None:
+        known = point.suite in self._suites or len(self._suites) < SUITES_KEPT
+        if known and len(self._train) and math.isfinite(point.value):
+            suite = self._suites.setdefault(point.suite, Suite())
+            suite.add(Pair(point.step, point.value, self._train.mean))
+
+    def _range(self, facts: StepFacts) -> float | None:
+        limits = facts.scale.range(facts.run)
+        if limits is not None and limits[1] > limits[0]:
+            return limits[1] - limits[0]
+        return self._span.width
+
+    def _judge(self, width: float | None) -> Verdict:
+        judged = {name: suite for name, suite in self._suites.items() if suite.evaluations >= self.min_evals}
+        if not judged or width is None:
+            return UNKNOWN
+        gaps = {name: self._gap(suite, width) for name, suite in judged.items()}
+        worst = max(gaps, key=lambda name: gaps[name])
+        if gaps[worst] > 0:
+            self._worst, self._fell = worst, False
+            return Verdict(Status.WARN, gaps[worst], self.gap, self._suites[worst].pairs[0].step)
+        for name, suite in judged.items():
+            if self._falls(suite, width):
+                self._worst, self._fell = name, True
+                fallen = (suite.best.heldout - suite.newest.heldout) / width
+                return Verdict(Status.WARN, fallen, self.fall, suite.best.step)
+        return Verdict(Status.OK, 0.0, self.gap)
+
+    def _gap(self, suite: Suite, width: float) -> float:
+        """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
+        train, heldout = suite.gains()
+        gap = (train - heldout) / width
+        return gap if train >= self.train_rise * width and heldout <= 0 and gap >= self.gap else 0.0
+
+    def _falls(self, suite: Suite, width: float) -> bool:
+        newest = suite.newest
+        return (
+            suite.best.heldout - newest.heldout >= self.fall * width
+            and newest.train >= suite.highest_train
+            and newest.heldout < float(np.median([pair.heldout for pair in suite.pairs[:-1]]))
+        )
+
+
+class RewardSpan:
+    """The range of rewards as far as a trainer's means and deviations tell."""
+
+    def __init__(self) -> None:
+        self._low, self._high = math.inf, -math.inf
+
+    def add(self, mean: float, std: float | None) -> None:
+        """Take a step's mean and standard deviation in."""
+        spread = std or 0.0
+        self._low, self._high = min(self._low, mean - spread), max(self._high, mean + spread)
+
+    @property
+    def width(self) -> float | None:
+        """Its width, at least 1 where everything lies within 0 and 1; None where nothing is known."""
+        if self._low > self._high:
+            return None
+        within_unit = self._low >= -1.0 and self._high <= 2.0
+        return max(self._high - self._low, 1.0 if within_unit else 0.0) or None
+
+
+def _merged(pairs: list[Pair]) -> Pair:
+    """Several evaluations as one: the last one's step, and the means."""
+    number = len(pairs)
+    heldout, train = (math.fsum(pair[at] for pair in pairs) / number for at in (1, 2))
+    return Pair(pairs[-1].step, heldout, train)
+
+
+DETECTORS: tuple[type[Detector], ...] = (HeldoutFlat, Leakage)

@@ -1,0 +1,161 @@
+"""The few shapes of rule that many detectors share: one leading series, a streak, a share over the late window."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top.detectors.base import UNKNOWN, Detector, Streak, Verdict
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.streaming import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch, StepFacts
+
+ONE_SIDED_99 = 2.33
+"""Standard normal quantile of a one-sided bound at 99%."""
+
+
+class SeriesDetector(Detector):
+    """A detector that one series leads, the first of `series`: a step without it changes nothing."""
+
+    _verdict: Verdict = UNKNOWN
+    _rows: tuple[int, ...] = ()
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Judge the step where it carries the leading series, else repeat what was said last."""
+        value = facts.get(self.series[0])
+        if value is not None:
+            self._verdict = self.judge(value, facts)
+        return self._verdict
+
+    @abstractmethod
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Judge a step by its value of the leading series."""
+
+    def proof(self, facts: StepFacts, pick: Callable[[Batch], tuple[int, ...]]) -> tuple[int, ...]:
+        """The rows that `pick` takes of this step's rollouts, or took of the last step that had some."""
+        if facts.batch is not None:
+            self._rows = pick(facts.batch) or self._rows
+        return self._rows
+
+
+def sustained(
+    streak: Streak, sustain: float, severity: Status, value: float | None, threshold: float | None
+) -> Verdict:
+    """`severity` once a streak stands for `sustain` steps, WATCH while it grows, OK where there is none."""
+    if not streak.length:
+        return Verdict(Status.OK, value, threshold)
+    return Verdict(severity if streak.length >= sustain else Status.WATCH, value, threshold, streak.since)
+
+
+class LateShare:
+    """A share of rollouts over the late window, and whether enough has been seen to judge it."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self.window = Window(size)
+        self.rollouts = 0
+        """Rollouts seen while the window filled."""
+
+    def add(self, share: float, facts: StepFacts, series: str) -> None:
+        """Take a step's share in."""
+        if not self.window.full:
+            self.rollouts += int(facts.get("rollouts") or 0)
+        self.window.add(share, facts.step, facts.stands_for(series))
+
+    @property
+    def mean(self) -> float:
+        """The share over the window; NaN while it is empty."""
+        return self.window.mean
+
+    def onset(self, threshold: float) -> int | None:
+        """The first step in the window whose own share reaches the limit."""
+        above = self.window.steps[self.window.values >= threshold]
+        return int(above[0]) if len(above) else self.window.first_step
+
+    def judge(self, threshold: float, min_steps: float, severity: Status) -> Verdict:
+        """`severity` from the limit on. With fewer than `min_steps` steps only where chance cannot explain it."""
+        if not self.window.span:
+            return UNKNOWN
+        share = self.mean
+        if share < threshold:
+            status = Status.OK if self.window.span >= min_steps else Status.UNKNOWN
+            return Verdict(status, share, threshold)
+        sure = self.window.span >= min_steps or lower_bound(share, self.rollouts) >= threshold
+        return Verdict(severity if sure else Status.WATCH, share, threshold, self.onset(threshold))
+
+
+def lower_bound(share: float, items: int) -> float:
+    """The one-sided 99% lower bound (Wilson's) of a share that was seen on `items` items; 0 of none."""
+    if items <= 0:
+        return 0.0
+    z = ONE_SIDED_99
+    spread = math.sqrt(share * (1 - share) / items + z * z / (4 * items * items))
+    return max(0.0, (share + z * z / (2 * items) - z * spread) / (1 + z * z / items))
+
+
+class Around:
+    """What some series were over the late window before something began, and what they are now."""
+
+    def __init__(self, *names: str) -> None:
+        self._windows = {name: Window(WINDOW) for name in names}
+        self._before: dict[str, object] = {}
+
+    def add(self, facts: StepFacts) -> None:
+        """Take a step in."""
+        for name, window in self._windows.items():
+            value = facts.get(name)
+            if value is not None:
+                window.add(value, facts.step, facts.stands_for(name))
+
+    def mark(self) -> None:
+        """Something begins with the step that is added next: what is in the windows was before it."""
+        self._before = self._means()
+
+    def evidence(self) -> dict[str, object]:
+        """`before` and `now`: the steps of each, and every series' mean over them."""
+        now = self._means()
+        found = {"before": self._before} if self._before else {}
+        return {**found, "now": now} if now else dict(found)
+
+    def _means(self) -> dict[str, object]:
+        held = {name: window for name, window in self._windows.items() if len(window)}
+        if not held:
+            return {}
+        first = min(int(window.steps[0]) for window in held.values())
+        last = max(int(window.steps[-1]) for window in held.values())
+        return {"steps": [first, last], **{name: window.mean for name, window in held.items()}}
+
+
+def by_family(batch: Batch, wanted: NDArray[np.bool_]) -> dict[str, float]:
+    """Share of the wanted rollouts in each family; empty where there are no families."""
+    families = batch.column("family")
+    return {
+        batch.names("family")[family]: float(wanted[families == family].mean())
+        for family in np.unique(families).tolist()
+        if family >= 0
+    }
+
+
+def ordered_rows(batch: Batch, order: NDArray[np.int64], limit: int = 50) -> tuple[int, ...]:
+    """The history's rows of a step's rollouts in the given order, at most `limit` of them."""
+    return tuple(int(row) for row in batch.rows[order[:limit]])
+
+
+def group_firsts(batch: Batch) -> NDArray[np.int64]:
+    """Where each group's first rollout stands in the step."""
+    firsts: NDArray[np.int64] = np.unique(batch.group, return_index=True)[1].astype(np.int64)
+    return firsts
+
+
+def budget_of(facts: StepFacts) -> float | None:
+    """The intended max_tokens; None unknown."""
+    budget = (facts.run.sampling or {}).get("max_tokens")
+    return None if budget is None or isinstance(budget, str) else budget

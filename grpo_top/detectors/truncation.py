@@ -1,0 +1,133 @@
+"""Stage 5, format and budget: do answers fit the token budget?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_top import numbers
+from grpo_top.detectors.base import Details, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.rules import SeriesDetector, budget_of, by_family, sustained
+from grpo_top.snapshot import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch, StepFacts
+
+FULL = 0.98
+"""Mean length as a share of the budget from which nearly every completion must have used it up."""
+
+
+class Truncation(SeriesDetector):
+    """Completions are cut off by the token budget."""
+
+    id = "TRUNCATION"
+    stage = 5
+    severity = Status.FAIL
+    series = ("truncation_rate", "completion_tokens_mean")
+    needs = ("truncation_rate",)
+    knobs = (
+        Knob("threshold", 0.1, "share of a step's completions that are cut"),
+        Knob("fail", 0.3, "share above which it is a failure"),
+        Knob("sustain", 5, "consecutive steps"),
+    )
+    page = Page(
+        what=(
+            "Completions hit the token budget. What was cut earns what an unfinished answer earns, mostly "
+            "nothing, and so the policy is taught to be short rather than to be right. Where many are cut, "
+            "whole groups agree on failure and teach nothing."
+        ),
+        looks_like=(
+            "The truncation line stands above its limit, the longest completions sit exactly on the budget, "
+            "and rewards of cut completions are all low."
+        ),
+        decides=(
+            "Warns when more than `threshold` of a step's completions are cut on `sustain` steps running, "
+            "fails above `fail`. A step counts as cut altogether where no rate is logged but the mean length "
+            "is 98% or more of the intended max_tokens. A base model that runs long at first clears this by "
+            "itself."
+        ),
+        try_next=(
+            "Check that the deployed max_tokens is the intended one, see SAMPLER_DRIFT",
+            (
+                "Read the tails of three cut completions: an answer that was nearly there needs budget, a "
+                "loop does not"
+            ),
+            "Raise the budget, or ask for shorter answers in the prompt",
+            "Mask cut completions out of the loss, so that they teach neither length nor failure",
+            "Take tasks that need more than the budget out of the mixture until it can be raised",
+        ),
+        mistaken_for=(
+            "Parse failures: a missing closing tag is often only a cut answer. Loops, which no budget is "
+            "large enough for: see REPETITION_LOOPS."
+        ),
+        related=(
+            "PARSE_FAILURES",
+            "LENGTH_HACKING",
+            "REPETITION_LOOPS",
+            "SAMPLER_DRIFT",
+            "TERMINATION_SHIFT",
+        ),
+    )
+    threshold: float
+    fail: float
+    sustain: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._above, self._far_above = Streak(), Streak()
+        self._rate = 0.0
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Judge the step by its rate, else by a mean length that leaves nothing of the budget."""
+        if facts.get("truncation_rate") is None and _uses_the_budget_up(facts):
+            self._verdict = self.judge(1.0, facts)
+        return super().observe(facts)
+
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Compare a step's share of cut completions with both limits."""
+        self._rate = value
+        steps = facts.stands_for("truncation_rate")
+        self._above.update(value > self.threshold, facts.step, steps)
+        self._far_above.update(value > self.fail, facts.step, steps)
+        if self._far_above.length >= self.sustain:
+            return Verdict(Status.FAIL, value, self.fail, self._far_above.since)
+        return sustained(self._above, self.sustain, Status.WARN, value, self.threshold)
+
+    def describe(self, facts: StepFacts) -> Details:
+        """How many are cut, at what length, in which families, and what they earn."""
+        failing = self._far_above.length >= self.sustain
+        limit = self.fail if failing else self.threshold
+        budget = budget_of(facts)
+        summary = f"{numbers.share(self._rate)} of completions are cut, limit {numbers.share(limit)}"
+        if budget is not None:
+            summary += f", budget {numbers.count(budget)} tokens"
+        evidence: dict[str, object] = {
+            "truncation_rate": self._rate,
+            "since": (self._far_above if failing else self._above).since,
+            "budget": budget,
+            "completion_tokens_mean": facts.get("completion_tokens_mean"),
+            "completion_tokens_max": facts.get("completion_tokens_max"),
+        }
+        if facts.batch is not None:
+            cut = facts.batch.column("truncated")
+            evidence |= {
+                "by_family": by_family(facts.batch, cut == 1),
+                "reward_of_cut": _mean_reward(facts.batch, cut == 1),
+                "reward_of_others": _mean_reward(facts.batch, cut == 0),
+            }
+        rows = self.proof(facts, lambda batch: some_rows(batch, batch.column("truncated") == 1))
+        return Details(summary, evidence, rows)
+
+
+def _uses_the_budget_up(facts: StepFacts) -> bool:
+    budget, length = budget_of(facts), facts.get("completion_tokens_mean")
+    return budget is not None and length is not None and length >= FULL * budget
+
+
+def _mean_reward(batch: Batch, wanted: NDArray[np.bool_]) -> float | None:
+    known = batch.reward[batch.known & wanted]
+    return float(known.mean()) if len(known) else None

@@ -1,0 +1,169 @@
+"""Stage 6, KL: are single updates, or most of them, out of proportion?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
+from grpo_top.detectors.rules import SeriesDetector, ordered_rows, sustained
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.streaming import RunningMedian, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from grpo_top.facts import StepFacts
+
+
+class ClipSaturation(SeriesDetector):
+    """Most updates are clipped."""
+
+    id = "CLIP_SATURATION"
+    stage = 6
+    severity = Status.WARN
+    series = ("clip_frac",)
+    knobs = (
+        Knob("threshold", 0.3, "share of tokens whose update is clipped"),
+        Knob("sustain", 20, "consecutive steps"),
+    )
+    page = Page(
+        what=(
+            "Most of what an update wants to do is clipped away. The probability ratio leaves its bounds on "
+            "so many tokens that much of the batch contributes no gradient: updates are larger than the "
+            "clipping allows, again and again."
+        ),
+        looks_like=(
+            "A clip fraction that stays above 0.3, often with large gradients or many updates on one batch."
+        ),
+        decides="Fires when the clip fraction is above `threshold` on `sustain` steps running.",
+        try_next=(
+            (
+                "Check that sampler and trainer agree on log-probabilities: a mismatch fills the clip at "
+                "once, see LOGPROB_MISMATCH"
+            ),
+            "Check how old the samples are, see STALE_ROLLOUTS",
+            "Lower the learning rate, or do fewer updates on one batch",
+            "Only then widen the bounds",
+        ),
+        mistaken_for=(
+            "Other fractions of the same name: some trainers count tokens that a trust region masks, which "
+            "is meant to happen now and then."
+        ),
+        related=("LOGPROB_MISMATCH", "STALE_ROLLOUTS", "GRAD_SPIKES", "KL_EXPLODING"),
+    )
+    threshold: float
+    sustain: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._streak = Streak()
+        self._late = Window(WINDOW)
+
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Compare a step's clip fraction with the limit."""
+        steps = facts.stands_for("clip_frac")
+        self._late.add(value, facts.step, steps)
+        self._streak.update(value > self.threshold, facts.step, steps)
+        return sustained(self._streak, self.sustain, Status.WARN, value, self.threshold)
+
+    def describe(self, facts: StepFacts) -> Details:
+        """How much is clipped, since when."""
+        return Details(
+            f"{numbers.share(self._late.mean)} of tokens are clipped, limit {numbers.share(self.threshold)}",
+            {
+                "clip_frac": self._late.mean,
+                "since": self._streak.since,
+                "steps": self._streak.length,
+                "grad_norm": facts.get("grad_norm"),
+                "learning_rate": facts.get("learning_rate"),
+            },
+        )
+
+
+class GradSpikes(SeriesDetector):
+    """Single updates are far larger than the rest."""
+
+    id = "GRAD_SPIKES"
+    stage = 6
+    severity = Status.WARN
+    series = ("grad_norm",)
+    knobs = (
+        Knob("times", 10, "times the median of the steps before"),
+        Knob("spikes", 3, "steps of the late window on which the gradient norm exceeds it"),
+        Knob("min_steps", 10, "logged gradients that are not 0 before a median is believed"),
+    )
+    page = Page(
+        what=(
+            "The gradient norm jumps far above its usual size, again and again. One such step can undo "
+            "hundreds; where the norm is clipped, its direction still counts."
+        ),
+        looks_like="Spikes on the gradient chart, each followed by a dip of the reward or a jump of KL.",
+        decides=(
+            "Fires when the gradient norm was above `times` the median of the steps before on `spikes` steps "
+            "of the last 20, once `min_steps` gradients that are not 0 are known. Steps without a gradient "
+            "are left out of the median, so that a run of flat groups does not make every other step a "
+            "spike."
+        ),
+        try_next=(
+            (
+                "Look at the batch of a spike: one very long completion, or a group with a single success, "
+                "is the usual find"
+            ),
+            "Check that advantages are not divided by a spread of nearly 0",
+            "Turn gradient clipping on, or lower its bound",
+            "Check log-probabilities of sampler and trainer on that batch, see LOGPROB_MISMATCH",
+        ),
+        mistaken_for=(
+            "Warm-up, in which norms are larger while the median is young. A schedule that changes the batch "
+            "size."
+        ),
+        related=("KL_EXPLODING", "LOGPROB_MISMATCH", "NONFINITE_METRIC", "REWARD_COLLAPSE"),
+    )
+    times: float
+    spikes: float
+    min_steps: float
+
+    def __init__(self, settings: Mapping[str, float]) -> None:
+        super().__init__(settings)
+        self._before = RunningMedian()
+        self._norms = Window(WINDOW)
+        self._above = Window(WINDOW)
+        """1 at a spike, else 0."""
+
+    def judge(self, value: float, facts: StepFacts) -> Verdict:
+        """Compare a step's gradient norm with the steps before."""
+        ready = self._before.count >= self.min_steps
+        limit = self.times * self._before.value if ready else None
+        self._norms.add(value, facts.step)
+        self._above.add(float(limit is not None and value > limit), facts.step)
+        if value > 0:
+            self._before.add(value)
+        if limit is None:
+            return UNKNOWN
+        spikes = self._spikes()
+        status = Status.WARN if len(spikes) >= self.spikes else Status.WATCH if spikes else Status.OK
+        return Verdict(status, value, limit, spikes[0] if spikes else None)
+
+    def describe(self, facts: StepFacts) -> Details:
+        """Which steps, and how far above the median."""
+        spikes = self._spikes()
+        highest = self._norms.maximum
+        return Details(
+            f"{len(spikes)} of {len(self._norms)} steps have a gradient norm above {numbers.value(self.times)} × the "
+            f"median {numbers.value(self._before.value)}, highest {numbers.value(highest)}",
+            {
+                "spikes": spikes,
+                "median_before": self._before.value,
+                "highest": highest,
+                "learning_rate": facts.get("learning_rate"),
+            },
+            self.proof(
+                facts, lambda batch: ordered_rows(batch, np.argsort(-batch.column("completion_tokens")))
+            ),
+        )
+
+    def _spikes(self) -> list[int]:
+        return [int(step) for step in self._above.steps[self._above.values > 0]]

@@ -1,0 +1,212 @@
+"""The Textual app: holds the view that every screen draws, and the monitor that brings newer ones."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from textual.app import App, SystemCommand
+
+from grpo_top.monitor import LiveMonitor, Monitor
+from grpo_top.ui.glyphs import ASCII, UNICODE, Glyphs
+from grpo_top.ui.keys import APP_KEYS, bindings
+from grpo_top.ui.screens.base import RunScreen
+from grpo_top.ui.screens.monitor import MonitorScreen
+from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, THEMES, choose_theme
+from grpo_top.ui.view import View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from textual.binding import BindingType
+    from textual.screen import Screen
+
+    from grpo_top.config import Settings
+    from grpo_top.snapshot import Snapshot
+
+_THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
+
+
+def run(
+    where: Sequence[str], settings: Settings, *, format_name: str | None, ascii_only: bool, theme: str | None
+) -> int:
+    """Show a run until the user leaves; the exit status."""
+    monitor = Monitor(where, settings, format_name=format_name)
+    app = GrpoTop(
+        monitor.snapshot(),
+        monitor,
+        glyphs=ASCII if ascii_only else UNICODE,
+        theme=theme_name(theme, os.environ),
+        redraws_per_second=2 if _is_remote(os.environ) else 4,
+    )
+    app.run()
+    return app.return_code or 0
+
+
+def theme_name(wanted: str | None, environ: Mapping[str, str]) -> str:
+    """The theme to show: `dark`, `light` or `ansi` as wanted, unless the terminal must not have colours."""
+    if wanted is None or environ.get("NO_COLOR") is not None:
+        return choose_theme(environ)
+    return _THEME_NAMES[wanted]
+
+
+def _is_remote(environ: Mapping[str, str]) -> bool:
+    return "SSH_CONNECTION" in environ or "SSH_TTY" in environ
+
+
+class GrpoTop(App[int]):
+    """A run on the screen.
+
+    Args:
+        first: the picture to begin with.
+        monitor: what brings newer ones; without it `first` is shown, and what `take` is given.
+        glyphs: the set of marks to draw with.
+        theme: a name of `THEMES`.
+        redraws_per_second: how often a newer picture is drawn at most.
+        clock: seconds since the epoch.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS), ("ctrl+c", "quit", "quit")]
+    ALLOW_SELECT: ClassVar[bool] = False
+    TITLE = "grpo-top"
+
+    def __init__(
+        self,
+        first: Snapshot,
+        monitor: Monitor | None = None,
+        *,
+        glyphs: Glyphs = UNICODE,
+        theme: str = DARK_NAME,
+        redraws_per_second: float = 4,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        super().__init__(ansi_color=True if theme == ANSI_NAME else None)
+        self.glyphs = glyphs
+        self.where = () if monitor is None else monitor.where
+        self._clock = clock
+        self._newest = first
+        self._period = 1 / redraws_per_second
+        self._live = None if monitor is None else LiveMonitor(monitor, self.take)
+        self.view = View(first, None, clock())
+        self._presented = 0.0
+        """When the view was last drawn, by the clock."""
+        for own in THEMES.values():
+            self.register_theme(own)
+        self.theme = theme
+        self.animation_level = "none"
+
+    def take(self, snapshot: Snapshot) -> None:
+        """Take a newer picture; the next redraw shows it. Safe from any thread."""
+        self._newest = snapshot
+
+    def get_default_screen(self) -> Screen[None]:
+        """The monitor lies under everything else."""
+        return MonitorScreen()
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The palette's roles for CSS, where a theme of Textual's own is shown."""
+        return {**super().get_theme_variable_defaults(), **THEMES[DARK_NAME].variables}
+
+    def on_mount(self) -> None:
+        """Begin to read once the first frame is there."""
+        self.set_interval(self._period, self._tick)
+        if self._live is not None:
+            self.call_after_refresh(self._live.start)
+
+    def on_unmount(self) -> None:
+        """End the reading."""
+        if self._live is not None and self._live.is_alive():
+            self._live.stop()
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002
+        """What the command palette offers: this app's own commands alone."""
+        yield SystemCommand("Findings", "every finding, first cause first", self.action_findings)
+        yield SystemCommand("Rollouts", "steps, groups and rollouts", self.action_rollouts)
+        yield SystemCommand("Pause", "hold the view at this step, or let it go on", self.action_pause)
+        yield SystemCommand("Go live", "follow the newest step again", self.action_live)
+        yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
+        yield SystemCommand("Help", "the keys of this screen", self.action_help)
+        yield SystemCommand("Quit", "leave grpo-top", self.action_quit)
+
+    async def action_back(self) -> None:
+        """Leave the top screen, never the monitor."""
+        if len(self.screen_stack) > 1:
+            self.pop_screen()
+
+    def action_pause(self) -> None:
+        """Hold the view at its step, or follow the run again."""
+        self._look_at(self.view.step if self.view.cursor is None else None)
+
+    def action_live(self) -> None:
+        """Follow the newest step."""
+        self._look_at(None)
+
+    def action_move(self, by: int) -> None:
+        """Pause and move the cursor by so many judged steps, as far as there are any."""
+        steps, at = self.view.steps, self.view.step
+        if at is None or not len(steps):
+            return
+        row = int(np.searchsorted(steps, at, side="right")) - 1 + by
+        self._look_at(int(steps[min(max(row, 0), len(steps) - 1)]))
+
+    def action_findings(self, selected: str | None = None) -> None:
+        """Open the findings, at one of them where it is named."""
+        from grpo_top.ui.screens.findings import FindingsScreen
+
+        if not isinstance(self.screen, FindingsScreen):
+            self.push_screen(FindingsScreen(selected))
+
+    def action_panel(self, panel: str) -> None:
+        """Open a panel whole."""
+        from grpo_top.ui.screens.panel import PanelScreen
+
+        self.push_screen(PanelScreen(panel))
+
+    def action_rollouts(self) -> None:
+        """Open the browser at the view's step."""
+        from grpo_top.ui.screens.browser import BrowserScreen
+
+        if not isinstance(self.screen, BrowserScreen):
+            self.push_screen(BrowserScreen(step=self.view.step))
+
+    async def action_search(self) -> None:
+        """Open the browser at its filter."""
+        from grpo_top.ui.screens.browser import BrowserScreen
+
+        browser = BrowserScreen(step=self.view.step)
+        await self.push_screen(browser)
+        browser.action_filter()
+
+    def action_help(self) -> None:
+        """Show the keys of the screen on top."""
+        from grpo_top.ui.screens.help import HelpScreen
+
+        if isinstance(self.screen, RunScreen):
+            self.push_screen(HelpScreen(self.screen.keys()))
+
+    def _look_at(self, cursor: int | None) -> None:
+        self._present(replace(self.view, cursor=cursor, now=self._clock()))
+
+    def _tick(self) -> None:
+        """Draw what is newer: a newly judged step at once, what else has changed once a second."""
+        error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
+        view = View(self._newest, self.view.cursor, self._clock(), error)
+        judged = view.snapshot.judged_step != self.view.snapshot.judged_step
+        if judged or view.error != self.view.error:
+            self._present(view)
+        elif abs(view.now - self._presented) >= 1:
+            if view.key != self.view.key:
+                self._present(view)
+            elif isinstance(self.screen, RunScreen):
+                self._presented = view.now
+                self.view = view
+                self.screen.refresh_title(view)
+
+    def _present(self, view: View) -> None:
+        self.view = view
+        self._presented = view.now
+        if isinstance(self.screen, RunScreen):
+            self.screen.present(view)

@@ -1,0 +1,102 @@
+"""A detector's rule in one sentence with the knobs in force, and its value beside its limit."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.detectors import BY_ID
+from grpo_top.ui.evidence.measures import Measure, kind_of, measure_of
+
+if TYPE_CHECKING:
+    from grpo_top.config import Settings
+    from grpo_top.detectors.base import Detector, Knob
+    from grpo_top.snapshot import DetectorTrack, Finding
+    from grpo_top.ui.view import View
+
+IN_UNITS_OF_SERIES = frozenset(
+    (
+        "BASE_SUCCESS_ZERO",
+        "CLIP_SATURATION",
+        "DEGENERATE_GROUPS",
+        "GIBBERISH",
+        "KL_PINNED",
+        "LENGTH_HACKING",
+        "LOW_DIVERSITY",
+        "LOW_TRAINABILITY",
+        "MIXED_VERSIONS",
+        "PARSE_FAILURES",
+        "REPETITION_LOOPS",
+        "SPARSE_REWARD",
+        "TRUNCATION",
+        "UNIFORM_COMPONENT",
+        "VERIFIER_ERRORS",
+    )
+)
+"""Detectors whose value and `threshold` are both numbers of their first series; the others judge against a baseline."""
+
+_SAYS = re.compile(r"(?:Fires(?: too)?|Fails|Warns|Remarks|It fails) (?:when |once |where |at |on )?")
+_KNOB = re.compile(r"`(\w+)`")
+
+
+def sentences(text: str, count: int) -> str:
+    """The first sentences of a text."""
+    parts = " ".join(text.split()).split(". ")
+    said = ". ".join(parts[:count])
+    return said if said.endswith(".") else f"{said}."
+
+
+def rule(detector: type[Detector], settings: Settings) -> str:
+    """When it fires, with the numbers of its knobs: the page's sentence that says so, else its first one."""
+    parts = [part.rstrip(".") for part in " ".join(detector.page.decides.split()).split(". ")]
+    said = next((part for part in parts if _SAYS.match(part)), parts[0])
+    said = _SAYS.sub("", said, count=1).split("; ")[0]
+    chosen = settings.values(detector.id)
+    knobs = {knob.name: knob for knob in detector.knobs}
+
+    def value(match: re.Match[str]) -> str:
+        knob = knobs.get(match[1])
+        return match[0] if knob is None else _write(knob, chosen.get(knob.name, knob.default))
+
+    return _KNOB.sub(value, said)
+
+
+def _write(knob: Knob, value: float) -> str:
+    share = 0 < value < 1 and ("share" in knob.meaning or "rate" in knob.meaning)
+    return numbers.share(value) if share else f"{value:g}"
+
+
+def value_at(view: View, track: DetectorTrack) -> float | None:
+    """The value that a detector judged at the view's step."""
+    row = int(np.searchsorted(track.steps, view.step or 0, side="right")) - 1
+    if row < 0 or np.isnan(track.values[row]):
+        return None
+    return float(track.values[row])
+
+
+def now_and_limit(view: View, id_: str) -> tuple[str, str, str] | None:
+    """What a detector reads, its value at the view's step, and its limit; None where they have no common unit."""
+    track = view.snapshot.tracks.get(id_)
+    value = None if track is None else value_at(view, track)
+    if track is None or track.threshold is None or value is None or id_ not in IN_UNITS_OF_SERIES:
+        return None
+    measure = measure_of(BY_ID[id_].series[0])
+    return measure.label, measure.write(value), measure.write(track.threshold)
+
+
+def judged_numbers(finding: Finding) -> tuple[str, str] | None:
+    """The value that made a finding, and the limit that it was held against, in one unit; None where it has none."""
+    if finding.value is None or finding.threshold is None:
+        return None
+    detector = BY_ID.get(finding.id)
+    series = detector.series[0] if detector is not None and detector.series else ""
+    if finding.id in IN_UNITS_OF_SERIES:
+        measure = measure_of(series)
+    else:
+        share = kind_of(series) == "share" and abs(finding.value) <= 1 and abs(finding.threshold) <= 1
+        whole = finding.value == round(finding.value) and finding.threshold == round(finding.threshold)
+        measure = Measure("", "share" if share else "count" if whole else "value")
+    return measure.write(finding.value), measure.write(finding.threshold)

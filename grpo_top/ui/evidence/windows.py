@@ -1,0 +1,56 @@
+"""The two spans of steps that every table compares: the last 20, and the 20 before something began."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from grpo_top import numbers
+from grpo_top.snapshot import WINDOW
+
+if TYPE_CHECKING:
+    from grpo_top.snapshot import Finding
+    from grpo_top.ui.view import View
+
+
+class Span(NamedTuple):
+    """Judged steps from the first to the last."""
+
+    first: int
+    last: int
+
+    @property
+    def text(self) -> str:
+        """`91–110`."""
+        return numbers.span(self.first, self.last)
+
+
+class Windows(NamedTuple):
+    """Now, and what it is compared with; None where there are no such steps."""
+
+    now: Span | None
+    before: Span | None
+    what: str
+    """What `before` is: `before SAMPLER_DRIFT`, else `early in the run`."""
+
+
+def onset(view: View, finding: Finding) -> int:
+    """The step since which a finding stood, or stood last, as seen at the view's step."""
+    if view.cursor is None:
+        return finding.onset
+    begun = [first for first, _ in finding.episodes if first <= view.cursor]
+    latest = begun[-1] if begun else finding.episodes[0][0]
+    return finding.onset if latest == finding.first_step else latest
+
+
+def windows(view: View, since: Finding | None) -> Windows:
+    """The last 20 judged steps, and the 20 before `since` began; without it the first 20 of the run."""
+    steps = view.steps
+    if view.step is None:
+        return Windows(None, None, "")
+    steps = steps[steps <= view.step]
+    now = steps[-WINDOW:]
+    if since is None:
+        before, what = steps[: max(len(steps) - WINDOW, 0)][:WINDOW], "early in the run"
+    else:
+        before, what = steps[steps < onset(view, since)][-WINDOW:], f"before {since.id}"
+    return Windows(*(Span(int(s[0]), int(s[-1])) if len(s) else None for s in (now, before)), what)

@@ -1,0 +1,167 @@
+"""The shape of a panel's facts, and what all panels say in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.text import safe
+from grpo_top.ui import numbers
+from grpo_top.ui.widgets.chart import ChartSpec, Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grpo_top.snapshot import Finding
+    from grpo_top.ui.view import View
+
+FLAT = 1e-8
+"""A spread at most this large is none, as `facts.FLAT_STD` has it."""
+
+
+class Number(NamedTuple):
+    """One row of a panel's numbers."""
+
+    label: str
+    text: str
+    role: str = "text"
+
+
+class Headline(NamedTuple):
+    """What the top border says: a word, a value, and how that value stands."""
+
+    label: str
+    text: str
+    status: Status
+
+
+class Note(NamedTuple):
+    """A finding in a few words: its id, how it stands, and since when."""
+
+    id: str
+    status: Status
+    when: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PanelFacts:
+    """Everything that a panel says."""
+
+    key: str
+    stage: int
+    title: str
+    headline: Headline
+    numbers: tuple[Number, ...] = ()
+    """The most telling first: the end is cut where rows are few."""
+    chart: ChartSpec | None = None
+    note: Note | None = None
+    """The finding that makes the panel what it is."""
+    border: Status = Status.OK
+    """WARN or FAIL where a finding of that severity stands."""
+    missing: str = ""
+    """Which field the log lacks, where the panel has nothing to show."""
+
+
+def number(label: str, text: str, role: str = "text") -> Number:
+    """A row of numbers; what is unknown is in the role of the unknown."""
+    return Number(safe(label), text, "info" if text == numbers.UNKNOWN else role)
+
+
+def late_share(view: View, label: str, name: str, role: str = "text") -> Number:
+    """The 20-step mean of a share."""
+    return number(label, numbers.share(view.mean(name)), role)
+
+
+def late_value(view: View, label: str, name: str, role: str = "text") -> Number:
+    """The 20-step mean of a value."""
+    return number(label, numbers.value(view.mean(name)), role)
+
+
+def changed(view: View, name: str, *, share: bool = False, decimals: int | None = None) -> Number:
+    """Δ20 of a series."""
+    return number("Δ20", numbers.change(view.change(name), share, decimals))
+
+
+def compared_share(view: View, name: str) -> Number:
+    """The mean of a share over the steps that the late ones are compared with."""
+    word, first, last = view.compared()
+    return number(word, numbers.share(view.mean_between(name, first, last)))
+
+
+def compared_value(view: View, name: str) -> Number:
+    """The same for a value."""
+    word, first, last = view.compared()
+    return number(word, numbers.value(view.mean_between(name, first, last)))
+
+
+def early_share(view: View, name: str) -> Number:
+    """The mean of a share over the run's first 20 steps."""
+    first = view.snapshot.run.first_step or 0
+    return number("early", numbers.share(view.mean_between(name, first, first + WINDOW - 1)))
+
+
+def spread(value: float | None) -> str:
+    """A standard deviation, where the dust of binary fractions is none."""
+    return numbers.value(0.0 if value is not None and abs(value) <= FLAT else value)
+
+
+def worst(view: View, ids: Iterable[str]) -> Status:
+    """The worst of some detectors at the view's step; unknown where none of them could judge."""
+    return max((view.status(id_) for id_ in ids), default=Status.UNKNOWN)
+
+
+def limit(value: float | None, status: Status = Status.WARN) -> Limit | None:
+    """A threshold from above, past it in the role of a status."""
+    if value is None:
+        return None
+    return Limit(value, role="fail" if status is Status.FAIL else "warn")
+
+
+def chart(view: View, name: str, spec: ChartSpec | None = None) -> ChartSpec | None:
+    """A chart of a series, with the first cause and the cursor; None where the series was never seen.
+
+    `spec` carries what is particular to it; its steps and values are those of the series.
+    """
+    series = view.series(name)
+    if series is None:
+        return None
+    return replace(
+        spec or EMPTY,
+        steps=series.steps,
+        values=series.values,
+        onset=view.onset,
+        cursor=view.cursor,
+        total_steps=view.snapshot.run.total_steps,
+    )
+
+
+EMPTY = ChartSpec(np.empty(0, np.int64), np.empty(0))
+"""A chart's settings without data."""
+
+
+def when(finding: Finding, active: bool) -> str:
+    """Since when a finding stands; else from when to when it stood, and how often."""
+    if active:
+        return f"since {finding.first_step}"
+    first, last = finding.episodes[0][0], finding.episodes[-1][1]
+    often = len(finding.episodes)
+    return numbers.span(first, last) + (f", {often} times" if often > 1 else "")
+
+
+def note(view: View, ids: Iterable[str]) -> Note | None:
+    """The worst of some detectors that stands or is close to it; None where all are quiet."""
+    noted = [Note(id_, status, "") for id_ in ids if (status := view.status(id_)) >= Status.WATCH]
+    if not noted:
+        return None
+    worst = max(noted, key=lambda each: each.status)
+    finding = next((f for f in view.findings() if f.id == worst.id), None)
+    said = "watch" if finding is None else when(finding, worst.status >= Status.INFO)
+    return worst._replace(when=said)
+
+
+def border(note: Note | None) -> Status:
+    """The colour of a panel's border."""
+    return note.status if note is not None and note.status >= Status.WARN else Status.OK

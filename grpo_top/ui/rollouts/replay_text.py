@@ -1,0 +1,129 @@
+"""What the replay says around its text, and how it shares out the window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grpo_top.text import first_line
+from grpo_top.ui import numbers
+from grpo_top.ui.rollouts.frame import Frame, Shape
+from grpo_top.ui.rollouts.layout import joined
+from grpo_top.ui.widgets.runs import ends
+
+if TYPE_CHECKING:
+    from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.rollouts.playing import Playing
+    from grpo_top.ui.rollouts.subject import Subject
+    from grpo_top.ui.rollouts.texts import Glance
+    from grpo_top.ui.widgets.runs import Row
+
+WIDE, MIDDLE = 150, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Cells and rows that each part of the screen gets; 0 rows is not shown."""
+
+    text: int
+    """Columns of the text; the facts get the rest."""
+    top: int
+    """Rows of the text, and of the facts beside it unless they stand beside everything."""
+    siblings: int = 0
+    against: int = 0
+    groups: int = 0
+    strip: int = 0
+    """Rows of the line of siblings in a narrow window."""
+    beside_all: bool = False
+    """The facts stand beside the text and everything under it."""
+
+
+def sizes(width: int, height: int, wanted: int, siblings: int, against: int, groups: int) -> Sizes:
+    """How a body of `width` × `height` is shared out.
+
+    The text takes the rows that it `wanted`, as far as there are any; siblings, difference and groups of the step
+    want theirs, and are cut or left out, the last one first, where the text needs them.
+    """
+    if width < MIDDLE:
+        strip = 4 if height >= 16 else 3 if height >= 10 else 0
+        return Sizes(text=(width + 2) // 2, top=height - strip, strip=strip)
+    if width < WIDE:
+        kept = max(0, min(siblings, height // 2, height - 12))
+        return Sizes(text=width * 3 // 5, top=height - kept, siblings=kept if kept > 4 else 0)
+    least = min(max(wanted, 8), max(8, height * 2 // 3))
+    shown_groups = groups if height - siblings - against - groups >= least else 0
+    rest = height - against - shown_groups
+    shown_siblings = max(0, min(siblings, rest - least if rest - siblings < least else siblings))
+    shown_siblings = max(shown_siblings, min(siblings, 6))
+    top = max(4, height - shown_siblings - against - shown_groups)
+    return Sizes(width - 60, top, shown_siblings, against, shown_groups, beside_all=True)
+
+
+def path_row(
+    subject: Subject, glance: Glance | None, place: tuple[int, int] | None, width: int, glyphs: Glyphs
+) -> Row:
+    """`Rollouts › step 110 › 27+13= › #1`, and the keys that lead on."""
+    prompt = "" if glance is None else first_line(glance.prompt, 32 if width >= MIDDLE else 14)
+    step = f"{'held-out ' if subject.evaluation else ''}step {numbers.count(subject.step)}"
+    parts = [part for part in ("Rollouts", step, prompt) if part]
+    left: Row = [(" ", "")]
+    for part in parts:
+        left += [(part, "dim"), (f" {glyphs.path} ", "faint")]
+    left.append((f"#{numbers.count(subject.index)}", "text bold"))
+    group = numbers.part_of(subject.place + 1, len(subject.rows))
+    keys: list[Row] = []
+    if width < MIDDLE:
+        keys = [[(group, "dim")], [("tab", "accent bold"), (" next ", "dim")]]
+        return ends(left, joined(keys, "  "), width, glyphs.ellipsis)
+    if place is not None:
+        keys.append(
+            [
+                (numbers.part_of(place[0] + 1, place[1]), "dim"),
+                (" n p", "accent bold"),
+                (" next, previous", "dim"),
+            ]
+        )
+    keys += [
+        [("esc", "accent bold"), (" back", "dim")],
+        [("tab", "accent bold"), (" next sibling", "dim")],
+        [("d", "accent bold"), (" diff ", "dim")],
+    ]
+    return ends(left, joined(keys), width, glyphs.ellipsis)
+
+
+def text_frame(
+    subject: Subject, playing: Playing | None, width: int, more: tuple[bool, bool], *, raw: bool
+) -> Frame:
+    """The border of the text."""
+    conversation = playing is not None and playing.by_turns
+    name = "Record" if raw else "Conversation" if conversation else "Completion"
+    if width < MIDDLE:
+        return Frame([(name.lower(), "text bold")], shape=Shape.RULE)
+    policy = subject.whole("policy_start")
+    title: Row = [(name, "text bold")]
+    if policy is not None and not conversation:
+        title.append((f"  policy v{policy}", "dim"))
+    tokens, budget = subject.whole("completion_tokens"), subject.budget
+    parts: list[Row] = []
+    if playing is not None and conversation and not raw:
+        numbered = [turn.number for turn in playing.turns if turn.number is not None]
+        at = playing.turns[playing.turn].number or 0
+        parts.append([("turn ", "dim"), (str(at), "text bold"), (f" of {len(numbered)}", "dim")])
+    if tokens is not None:
+        of = f" of {numbers.count(budget)}" if budget else ""
+        parts.append([(f"{numbers.count(tokens)}{of} tokens", "dim")])
+    end = subject.name("finish") or subject.name("termination")
+    if end is not None:
+        cut_off = subject.flag("truncated")
+        parts.append([("ended ", "dim"), (first_line(end, 20), "warn" if cut_off else "text")])
+    above, below = more
+    bottom = (
+        "more above and below"
+        if above and below
+        else "more above"
+        if above
+        else "more below"
+        if below
+        else ""
+    )
+    return Frame(title, joined(parts), [(bottom, "dim")] if bottom else [], focused=True)

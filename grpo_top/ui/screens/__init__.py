@@ -1,0 +1,1 @@
+"""Screens: the monitor at the bottom, and what one drills down into."""

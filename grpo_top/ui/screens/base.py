@@ -1,0 +1,79 @@
+"""What every screen shares: the title, the triage strip, a body, and the keys of where one is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.containers import Container
+from textual.screen import Screen
+
+from grpo_top.ui.keys import APP_KEYS, Key
+from grpo_top.ui.widgets.footer import KeyLine
+from grpo_top.ui.widgets.title import TitleLine
+from grpo_top.ui.widgets.triage_strip import TriageStrip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+
+    from grpo_top.ui.app import GrpoTop
+    from grpo_top.ui.view import View
+
+
+class RunScreen(Screen[None]):
+    """A screen over a run. A subclass composes `body`, draws in `show` and lists its keys in `KEYS`.
+
+    Its bindings come from the same table: `BINDINGS = bindings(KEYS)`.
+    """
+
+    DEFAULT_CSS = """
+    RunScreen > TitleLine, RunScreen > TriageStrip, RunScreen > KeyLine { height: 1; }
+    RunScreen > #body { height: 1fr; }
+    """
+
+    KEYS: ClassVar[tuple[Key, ...]] = APP_KEYS
+
+    def compose(self) -> ComposeResult:
+        """The shared lines around the body."""
+        yield TitleLine()
+        yield TriageStrip()
+        with Container(id="body"):
+            yield from self.body()
+        yield KeyLine()
+
+    def body(self) -> ComposeResult:
+        """The widgets between the triage strip and the footer."""
+        raise NotImplementedError
+
+    def show(self, view: View) -> None:
+        """Draw a view: called with every newer Snapshot, when the cursor moves and when the screen is shown again."""
+        raise NotImplementedError
+
+    def keys(self) -> Sequence[Key]:
+        """The keys of where one is now, in the footer's order; `KEYS` unless it depends on something."""
+        return self.KEYS
+
+    @property
+    def grpo_top(self) -> GrpoTop:
+        """The app, which holds the view and the time cursor."""
+        return cast("GrpoTop", self.app)
+
+    def present(self, view: View) -> None:
+        """Draw the shared lines and the body; the app calls it."""
+        self.query_one(TitleLine).show(view)
+        self.query_one(TriageStrip).show(view)
+        self.show(view)
+        self.refresh_keys()
+
+    def refresh_title(self, view: View) -> None:
+        """Draw how fresh the data is; the app calls it while nothing else is new."""
+        self.query_one(TitleLine).show(view)
+
+    def refresh_keys(self) -> None:
+        """Write the footer anew, after something that `keys` depends on has changed."""
+        self.query_one(KeyLine).show(self.keys())
+
+    def on_screen_resume(self) -> None:
+        """Draw what happened while another screen was on top."""
+        self.present(self.grpo_top.view)

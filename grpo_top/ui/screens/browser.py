@@ -1,0 +1,322 @@
+"""Steps, their groups, the rollouts of a group: three lists side by side, and a preview of what is under the cursor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.containers import Horizontal, Vertical
+
+from grpo_top.text import safe
+from grpo_top.ui.glyphs import glyphs_of
+from grpo_top.ui.keys import HELP_KEY, Key, bindings
+from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS, Browse
+from grpo_top.ui.rollouts.browser_text import MIDDLE, counts_row, path_row, widths
+from grpo_top.ui.rollouts.families import Beside, beside
+from grpo_top.ui.rollouts.filters import Filter, FilterError, completed, parse
+from grpo_top.ui.rollouts.group_rows import groups_listing
+from grpo_top.ui.rollouts.preview import preview_frame, preview_rows
+from grpo_top.ui.rollouts.rollout_rows import rollouts_listing
+from grpo_top.ui.rollouts.step_rows import steps_listing
+from grpo_top.ui.rollouts.subject import Subject
+from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.widgets.filter_line import FilterLine, Said
+from grpo_top.ui.widgets.framed_rows import FramedRows
+from grpo_top.ui.widgets.triage_strip import TriageStrip
+from grpo_top.ui.widgets.virtual_list import VirtualList
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.widgets import Input
+
+    from grpo_top.ui.view import View
+
+_MANY = 10_000
+"""Rollouts that a replay can go through one after another, at most."""
+
+
+class BrowserScreen(ReadingScreen):
+    """The rollouts of a run.
+
+    Args:
+        step: the step to begin at; None follows the newest.
+        rows: rollouts to which all is narrowed down, such as the evidence of a finding.
+        title: what they are, for the path at the top.
+    """
+
+    DEFAULT_CSS = """
+    BrowserScreen Said.path { height: 1; }
+    BrowserScreen #detail { width: 1fr; }
+    BrowserScreen FramedRows { height: 1fr; }
+    """
+    KEYS = (
+        Key("left,h", "column(-1)", "←→", "column", "the list at the left or at the right"),
+        Key("right,l", "column(1)"),
+        Key("up,k", "move(-1)", "↑↓", "row", "the row above or below"),
+        Key("down,j", "move(1)"),
+        Key("pageup", "page(-1)", "pgup pgdn", "", "a page up or down"),
+        Key("pagedown", "page(1)"),
+        Key(
+            "home,g",
+            "move_to(0)",
+            "home end",
+            "",
+            "the first or the last row; at the first step it follows the run",
+        ),
+        Key("end,G", "move_to(-1)"),
+        Key("space", "mark", "space", "mark step", "list the groups of this step too", rank=1),
+        Key("a", "mark_all", "a", "", "mark every step that is listed, or none"),
+        Key("enter", "open", "enter", "open", "go deeper, and at last to the replay"),
+        Key(
+            "slash",
+            "filter",
+            "/",
+            "filter",
+            "list only what a filter leaves, such as reward<0.5 family=carry",
+        ),
+        Key("o", "order", "o", "order", "the next order of the groups"),
+        Key(
+            "n",
+            "flagged(1)",
+            "n p",
+            "next, previous flagged",
+            "the next group that matches, or is flat",
+            rank=2,
+        ),
+        Key("p", "flagged(-1)"),
+        Key("c", "copy", "c", "copy", "copy the texts of the rollout under the cursor", rank=2),
+        Key("escape", "back", "esc", "back", "back one layer"),
+        HELP_KEY,
+        Key("tab", "complete", "tab", "", "in the filter: write the field out; else the next list"),
+    )
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self, step: int | None = None, rows: tuple[int, ...] | None = None, title: str = "") -> None:
+        super().__init__()
+        self._step = step
+        self._evidence = rows
+        self._title = title
+        self._browse: Browse | None = None
+        self._drawn: tuple[int, int | None] | None = None
+        self._error: FilterError | None = None
+        self._beside: tuple[object, Beside] | None = None
+
+    def body(self) -> ComposeResult:
+        """The path, the filter, the lists and the preview."""
+        self._path = Said()
+        self._path.add_class("path")
+        self._filter = FilterLine()
+        self._steps, self._groups, self._rollouts = (
+            VirtualList(name=name) for name in ("steps", "groups", "rollouts")
+        )
+        self._preview = FramedRows()
+        yield self._path
+        yield self._filter
+        with Horizontal():
+            yield self._steps
+            yield self._groups
+            with Vertical(id="detail"):
+                yield self._rollouts
+                yield self._preview
+
+    def show(self, view: View) -> None:
+        """Draw a view."""
+        if self._browse is None:
+            step = None if self._step == view.snapshot.judged_step else self._step
+            self._browse = Browse(view.snapshot, self._evidence, step, view.cursor)
+        elif view.key != self._drawn:
+            self._browse.take(view.snapshot, view.cursor)
+        self._drawn = view.key
+        self.draw()
+        self.fetch()
+
+    def draw(self) -> None:
+        """Draw the lists, the preview, and what stands around them."""
+        browse, view, glyphs = self._browse, self.grpo_top.view, glyphs_of(self.app)
+        if browse is None:
+            return
+        self._lay_out()
+        at = browse.column
+        self._steps.show(steps_listing(view, browse, glyphs, focused=at == STEPS), browse.step_at)
+        groups = groups_listing(view, browse, self.glances, glyphs, focused=at == GROUPS)
+        self._groups.show(groups, browse.group_at)
+        rollouts = rollouts_listing(view, browse, self.glances, glyphs, focused=at == ROLLOUTS)
+        self._rollouts.show(rollouts, browse.member)
+        self._rollouts.styles.height = min(self._rollouts.wanted_rows, max(5, self.size.height // 2))
+        self._draw_preview(browse, view)
+        first = self.glances.get(int(browse.members[0])) if len(browse.members) else None
+        self._path.show(path_row(browse, first, self._title, self.size.width, glyphs))
+        error = self._error
+        self._filter.set_class(self._filter.editing or bool(browse.filter) or error is not None, "-shown")
+        self._filter.show(counts_row(browse), str(error or ""), 0 if error is None else error.column)
+
+    def on_resize(self) -> None:
+        """Share out the width anew."""
+        self.call_after_refresh(self._redraw)
+
+    def on_virtual_list_chosen(self, message: VirtualList.Chosen) -> None:
+        """Go where was clicked."""
+        browse = self._browse
+        if browse is None:
+            return
+        browse.column = (self._steps, self._groups, self._rollouts).index(message.list)
+        if message.deeper:
+            self.action_open()
+        else:
+            browse.move_to(message.position)
+            self._redraw()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Take the filter over as far as it can be read."""
+        if self._browse is None:
+            return
+        try:
+            self._browse.narrow(parse(event.value, self.grpo_top.view.snapshot.run.components))
+            self._error = None
+        except FilterError as error:
+            self._error = error
+        self._redraw()
+
+    def on_input_submitted(self) -> None:
+        """Back to the lists."""
+        self.set_focus(None)
+        self._redraw()
+
+    def action_column(self, by: int) -> None:
+        """Go to the list beside this one."""
+        if self._browse is not None:
+            _ = self._browse.deeper() if by > 0 else self._browse.back()
+            self._redraw()
+
+    def action_move(self, by: int) -> None:
+        """Move the cursor."""
+        if self._browse is not None:
+            self._browse.move(by)
+            self._redraw()
+
+    def action_page(self, by: int) -> None:
+        """Move the cursor by a page."""
+        if self._browse is not None:
+            list_ = (self._steps, self._groups, self._rollouts)[self._browse.column]
+            self.action_move(by * list_.page)
+
+    def action_move_to(self, position: int) -> None:
+        """Go to a row, counted from the end where it is negative."""
+        if self._browse is not None:
+            self._browse.move_to(position if position >= 0 else 1 << 62)
+            self._redraw()
+
+    def action_mark(self) -> None:
+        """Mark the step at the cursor."""
+        if self._browse is not None:
+            self._browse.mark()
+            self._redraw()
+
+    def action_mark_all(self) -> None:
+        """Mark every step, or none."""
+        if self._browse is not None:
+            self._browse.mark_all()
+            self._redraw()
+
+    def action_order(self) -> None:
+        """The next order of the groups."""
+        if self._browse is not None:
+            self._browse.next_order()
+            self._redraw()
+
+    def action_flagged(self, by: int) -> None:
+        """The next flagged group or rollout."""
+        if self._browse is not None:
+            self._browse.flagged(by)
+            self._redraw()
+
+    def action_filter(self) -> None:
+        """Write the filter."""
+        self._filter.add_class("-shown")
+        self.set_focus(self._filter.input)
+        self._redraw()
+
+    def action_complete(self) -> None:
+        """Write the field out that was begun; outside of the filter, go to the next list."""
+        if not self._filter.editing:
+            self.action_column(1)
+            return
+        line = self._filter.input
+        line.value = completed(line.value, self.grpo_top.view.snapshot.run.components)
+        line.cursor_position = len(line.value)
+
+    def action_open(self) -> None:
+        """Go one list deeper, from the last one to the replay."""
+        browse = self._browse
+        if browse is None:
+            return
+        if browse.deeper():
+            self._redraw()
+        elif browse.row is not None:
+            from grpo_top.ui.screens.replay import ReplayScreen
+
+            self.app.push_screen(ReplayScreen(browse.row, browse.walk(_MANY)))
+
+    async def action_back(self) -> None:
+        """Back one layer: out of the filter's line, to the list before, out of the filter, out of the browser."""
+        browse = self._browse
+        base = STEPS if self._evidence is None else GROUPS
+        if self._filter.editing:
+            self.set_focus(None)
+        elif browse is not None and browse.column > base and browse.back():
+            pass
+        elif browse is not None and (browse.filter or self._error):
+            self._filter.input.value = ""
+            browse.narrow(Filter())
+        else:
+            await self.grpo_top.action_back()
+            return
+        self._redraw()
+
+    def action_copy(self) -> None:
+        """Copy the prompt and the completion under the cursor."""
+        row = None if self._browse is None else self._browse.row
+        seen = None if row is None else self.glances.get(row)
+        if seen is None or seen.gone:
+            self.notify("there is no text to copy", severity="warning", markup=False)
+            return
+        self.app.copy_to_clipboard(safe(f"{seen.prompt}\n\n{seen.completion}", newlines=True))
+        self.notify("copied the prompt and the completion", markup=False)
+
+    def _redraw(self) -> None:
+        self.draw()
+        self.fetch()
+        self.refresh_keys()
+
+    def _lay_out(self) -> None:
+        if self._browse is None:
+            return
+        shared = widths(self.size.width, self._browse.column)
+        self.query_one(TriageStrip).display = self.size.width >= MIDDLE
+        detail = self.query_one("#detail")
+        for widget, width in (
+            (self._steps, shared.steps),
+            (self._groups, shared.groups),
+            (detail, shared.detail),
+        ):
+            widget.display = width > 0
+            if width > 0:
+                widget.styles.width = width
+
+    def _draw_preview(self, browse: Browse, view: View) -> None:
+        if browse.row is None:
+            self._preview.show(preview_frame(None), lambda _width, _height: [])
+            return
+        subject = Subject(view.snapshot, browse.row)
+        group = int(browse.groups[browse.group_at])
+        seen, family = self.glances.get(browse.row), subject.name("family")
+        key = (view.key, group)
+        if family is None:
+            self._beside = None
+        elif self._beside is None or self._beside[0] != key:
+            self._beside = (key, beside(view, group, family))
+        around = None if self._beside is None else self._beside[1]
+        glyphs = glyphs_of(self.app)
+        self._preview.show(
+            preview_frame(subject),
+            lambda width, height: preview_rows(view, subject, seen, around, width, height, glyphs),
+        )

@@ -1,0 +1,60 @@
+"""The keys of the screen that it was called from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.screen import ModalScreen
+
+from grpo_top.ui.glyphs import glyphs_of
+from grpo_top.ui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import ClassVar
+
+    from textual.app import ComposeResult
+    from textual.binding import BindingType
+
+    from grpo_top.ui.keys import Key
+    from grpo_top.ui.widgets.strips import Run
+
+
+class KeyTable(Rows):
+    """One key a row, with what it does."""
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        super().__init__()
+        self._keys = [key for key in keys if key.shown]
+
+    def make_rows(self, width: int, height: int) -> list[list[Run]]:  # noqa: ARG002
+        """The table."""
+        glyphs = glyphs_of(self.app)
+        return [
+            [(f"{key.label(glyphs):<9}", "accent bold"), (glyphs.plain(key.what or key.word), "text")]
+            for key in self._keys
+        ]
+
+    @property
+    def rows_needed(self) -> int:
+        """How many rows the whole table takes."""
+        return len(self._keys)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Lies over a screen until any of its keys closes it."""
+
+    DEFAULT_CSS = """
+    HelpScreen { align: center middle; background: $background; }
+    HelpScreen KeyTable { width: 76; max-width: 100%; max-height: 100%; background: $background; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,question_mark,enter", "dismiss", "close")]
+
+    def __init__(self, keys: Sequence[Key]) -> None:
+        super().__init__()
+        self._table = KeyTable(keys)
+
+    def compose(self) -> ComposeResult:
+        """The table, as tall as it needs."""
+        self._table.styles.height = self._table.rows_needed
+        yield self._table

@@ -1,0 +1,299 @@
+"""The monitor: the whole run at a glance, in as many panels as the window has room for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from textual.containers import Horizontal, Vertical
+
+from grpo_top.ui.keys import (
+    COMMANDS_KEY,
+    FINDINGS_KEY,
+    HELP_KEY,
+    PAUSED_KEYS,
+    QUIT_KEY,
+    ROLLOUTS_KEY,
+    TIME_KEYS,
+    Key,
+    bindings,
+)
+from grpo_top.ui.panels.catalogue import PANELS, panel_of, panel_of_stage
+from grpo_top.ui.screens.base import RunScreen
+from grpo_top.ui.widgets.banner import Banner
+from grpo_top.ui.widgets.findings_list import FindingsList
+from grpo_top.ui.widgets.footer import KeyLine
+from grpo_top.ui.widgets.latest_groups import LatestGroups
+from grpo_top.ui.widgets.metric_table import MetricTable
+from grpo_top.ui.widgets.panel import PanelBox
+from grpo_top.ui.widgets.sentence import Sentence
+from grpo_top.ui.widgets.title import TitleLine
+from grpo_top.ui.widgets.triage_strip import TriageStrip
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from textual.app import ComposeResult
+    from textual.widget import Widget
+
+    from grpo_top.ui.panels.facts import PanelFacts
+    from grpo_top.ui.view import View
+
+COLUMNS = 2
+_AROUND = 3
+"""Rows of title, triage strip and footer."""
+
+
+class Layout(NamedTuple):
+    """What a window of a size shows."""
+
+    kind: str
+    """`panels`, `rows` or `sentence`."""
+    banner: int = 0
+    """Rows of the banner."""
+    stack: int = 0
+    """Columns of each of the two stacks of panels."""
+    rail: int = 0
+    """Columns of the rail at their right; 0 is none."""
+
+
+def layout_of(width: int, height: int) -> Layout:
+    """Panels where there is room for them, else rows, else one sentence.
+
+    A rail takes 46 columns, and from there on what the stacks leave beyond 57 each, up to 70.
+    """
+    if width < 40 or height < 12:
+        return Layout("sentence")
+    if width < 110 or height < 36:
+        return Layout("rows", banner=2)
+    if width < 150:
+        return Layout("panels", banner=3, stack=width // 2)
+    rail = min(max(width - 2 * 57, 46), 70)
+    stack = (width - rail) // 2
+    return Layout("panels", banner=2, stack=stack, rail=width - 2 * stack)
+
+
+def stack_heights(rows: int, facts: Sequence[PanelFacts]) -> list[int]:
+    """How many rows each panel of a stack takes: equal shares, so that both stacks line up.
+
+    A panel without its field takes one row; the charts of its stack share what it leaves.
+    """
+    share, odd = divmod(rows, len(facts))
+    heights = [share + (index < odd) for index in range(len(facts))]
+    missing = [index for index, fact in enumerate(facts) if fact.missing]
+    charts = [index for index, fact in enumerate(facts) if not fact.missing and fact.chart and fact.numbers]
+    charts = charts or [index for index in range(len(facts)) if index not in missing]
+    spare = sum(heights[index] - 1 for index in missing) if charts else 0
+    for index in missing:
+        heights[index] = 1
+    for place, index in enumerate(charts):
+        heights[index] += spare // len(charts) + (place < spare % len(charts))
+    return heights
+
+
+class MonitorScreen(RunScreen):
+    """All panels of a run, or its metrics in rows where there is no room for them."""
+
+    CSS = """
+    MonitorScreen #left, MonitorScreen #right, MonitorScreen #rail { height: 1fr; }
+    """
+
+    _MOVES = (
+        Key("up,k", "go(0,-1)", "↑↓←→", "panel", "move the focus"),
+        Key("down,j", "go(0,1)"),
+        Key("left,h", "go(-1,0)"),
+        Key("right,l", "go(1,0)"),
+    )
+    _OPEN = (Key("enter", "open", "enter", "open", "open the panel whole; on the first cause, its evidence"),)
+    _OTHERS = (
+        FINDINGS_KEY,
+        ROLLOUTS_KEY,
+        Key("slash", "app.search", "/", "search", "search prompts, completions and fields"),
+    )
+    _MORE = (
+        *(Key(str(stage), f"stage({stage})") for stage in range(9)),
+        Key("p", "open_panel", "p", "", "open the panel whole, the first cause's too"),
+    )
+    _STAGES = Key(
+        "0", "stage(0)", "0–8", "stage", "go to a stage's panel; 0, the log itself, to the findings", 1
+    )
+    KEYS = (*_MOVES, *_OPEN, *_OTHERS, *TIME_KEYS, _STAGES, *_MORE, HELP_KEY, COMMANDS_KEY, QUIT_KEY)
+    BINDINGS = bindings(KEYS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._layout: Layout | None = None
+        self._focus = PANELS[0].key
+        self._moved = False
+        """Whether the focus was moved by hand; until then it follows the first cause."""
+
+    def body(self) -> ComposeResult:
+        """Banner, and below it panels, rows or a sentence; which of them is seen depends on the size."""
+        yield Banner(self.grpo_top.where)
+        with Horizontal(id="grid"):
+            with Vertical(id="left"):
+                yield from (PanelBox(panel.key) for panel in PANELS[0::COLUMNS])
+            with Vertical(id="right"):
+                yield from (PanelBox(panel.key) for panel in PANELS[1::COLUMNS])
+            with Vertical(id="rail"):
+                yield FindingsList()
+                yield LatestGroups()
+        yield MetricTable()
+        yield Sentence()
+
+    @property
+    def _kind(self) -> str:
+        return "" if self._layout is None else self._layout.kind
+
+    def show(self, view: View) -> None:
+        """Draw what the window has room for."""
+        first = view.first_cause()
+        cause = None if first is None else panel_of(first.id)
+        if not self._moved:
+            self._focus = cause or PANELS[0].key
+        banner = self.query_one(Banner)
+        self.query_one("#grid").display = self._kind == "panels" and view.step is not None
+        self.query_one(MetricTable).display = self._kind == "rows" and view.step is not None
+        if self._kind == "sentence":
+            self.query_one(Sentence).show(view)
+            return
+        if self._kind == "rows":
+            self.query_one(MetricTable).show_selected(view, None if self._moved else self._focus)
+        else:
+            self._show_panels(view)
+        banner.show_key("" if first is None else "enter" if self._on_cause(view) else "f")
+        banner.show(view)
+
+    def keys(self) -> Sequence[Key]:
+        """Paused, the keys that move in time come first."""
+        rows = self._kind == "rows"
+        moves = self._MOVES[0]._replace(shown="↑↓", word="row") if rows else self._MOVES[0]
+        if self.grpo_top.view.cursor is not None:
+            quiet = moves._replace(word="")
+            return (
+                *PAUSED_KEYS,
+                *self._OPEN,
+                *self._OTHERS,
+                quiet,
+                self._STAGES._replace(word=""),
+                *self._MORE,
+                HELP_KEY,
+                QUIT_KEY,
+            )
+        return (
+            moves,
+            *self._OPEN,
+            *self._OTHERS,
+            *TIME_KEYS,
+            self._STAGES,
+            *self._MORE,
+            HELP_KEY,
+            COMMANDS_KEY,
+            QUIT_KEY,
+        )
+
+    def on_resize(self) -> None:
+        """Arrange what the new size has room for."""
+        layout = layout_of(*self.size)
+        if layout != self._layout:
+            self._layout = layout
+            self.query_one(Sentence).display = layout.kind == "sentence"
+            for around in (TitleLine, TriageStrip, Banner, KeyLine):
+                self.query_one(around).display = layout.kind != "sentence"
+            self.query_one(Banner).styles.height = layout.banner
+            for side in ("#left", "#right"):
+                self.query_one(side).styles.width = layout.stack
+            rail = self.query_one("#rail")
+            rail.display = layout.rail > 0
+            rail.styles.width = max(layout.rail, 1)
+        self.present(self.grpo_top.view)
+
+    def action_go(self, across: int, down: int) -> None:
+        """Move the focus, as far as there is something."""
+        self._moved = True
+        if self._kind == "rows":
+            self.query_one(MetricTable).move(down)
+        else:
+            at = next(index for index, panel in enumerate(PANELS) if panel.key == self._focus)
+            row, column = divmod(at, COLUMNS)
+            row = min(max(row + down, 0), len(PANELS) // COLUMNS - 1)
+            column = min(max(column + across, 0), COLUMNS - 1)
+            self._focus = PANELS[row * COLUMNS + column].key
+        self.show(self.grpo_top.view)
+
+    def action_stage(self, stage: int) -> None:
+        """Move the focus to a stage's panel; the log itself has none, so that its findings are shown."""
+        panel = panel_of_stage(stage)
+        if panel is None:
+            self.grpo_top.action_findings()
+            return
+        self._moved = True
+        self._focus = panel
+        if self._kind == "rows":
+            self.query_one(MetricTable).select_stage(stage)
+        self.show(self.grpo_top.view)
+
+    def action_choose(self, panel: str) -> None:
+        """Move the focus to a panel; open it where it is there already."""
+        if self._focus == panel:
+            self.action_open()
+            return
+        self._moved, self._focus = True, panel
+        self.show(self.grpo_top.view)
+
+    def action_open(self) -> None:
+        """Open the evidence of the first cause where the focus is on it, else the panel whole."""
+        view = self.grpo_top.view
+        first = view.first_cause()
+        if first is not None and self._on_cause(view):
+            self.grpo_top.action_findings(first.id)
+        else:
+            self.action_open_panel()
+
+    def action_open_panel(self) -> None:
+        """Open the panel whole; the log's own rows lead to the findings."""
+        panel = self._panel()
+        if panel is None:
+            self.grpo_top.action_findings()
+        else:
+            self.grpo_top.action_panel(panel)
+
+    def _panel(self) -> str | None:
+        if self._kind != "rows":
+            return self._focus
+        row = self.query_one(MetricTable).selected_row
+        return None if row is None else row.panel
+
+    def _on_cause(self, view: View) -> bool:
+        """Whether the focus is where the first cause is."""
+        first = view.first_cause()
+        if first is None:
+            return False
+        return self._panel() == panel_of(first.id)
+
+    def _show_panels(self, view: View) -> None:
+        facts = [panel.facts(view) for panel in PANELS]
+        layout = layout_of(*self.size)
+        total = self.size.height - _AROUND - layout.banner
+        boxes = list(self.query(PanelBox))
+        by_key = {box.name: box for box in boxes}
+        for side in range(COLUMNS):
+            stack = facts[side::COLUMNS]
+            for fact, height in zip(stack, stack_heights(total, stack), strict=True):
+                box = by_key[fact.key]
+                _set_height(box, height)
+                box.show_facts(fact, fact.key == self._focus)
+        if layout.rail:
+            findings = self.query_one(FindingsList)
+            height = findings.wanted_height(view, layout.rail, max(total // 3, 6))
+            _set_height(findings, height)
+            findings.show(view)
+            groups = self.query_one(LatestGroups)
+            _set_height(groups, total - height)
+            groups.show(view)
+
+
+def _set_height(widget: Widget, height: int) -> None:
+    """Set a height, only where it is another: it lays the screen out anew."""
+    known = widget.styles.height
+    if known is None or known.value != height:
+        widget.styles.height = height

@@ -1,0 +1,159 @@
+"""What every screen is given to draw: a Snapshot, and where in time one looks at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from grpo_top.snapshot import WINDOW, Status
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch
+    from grpo_top.snapshot import Finding, Series, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A Snapshot as seen at one step. Everything that a screen shows follows from this and its own selection."""
+
+    snapshot: Snapshot
+    cursor: int | None = None
+    """The step at which the view is paused; None follows the run."""
+    now: float = 0.0
+    """Seconds since the epoch, for how fresh the data is; a test sets it."""
+    error: str = ""
+    """Why reading has ended, where it failed."""
+
+    @property
+    def step(self) -> int | None:
+        """The step that numbers and findings are of: the cursor's, else the last judged one."""
+        return self.snapshot.judged_step if self.cursor is None else self.cursor
+
+    @property
+    def key(self) -> tuple[int, int | None]:
+        """Views with equal keys show the same run data."""
+        return self.snapshot.version, self.cursor
+
+    @property
+    def steps(self) -> NDArray[np.int64]:
+        """The judged steps, ascending, whatever the view's own step is."""
+        track = next(iter(self.snapshot.tracks.values()), None)
+        return np.empty(0, np.int64) if track is None else track.steps
+
+    def series(self, name: str) -> Series | None:
+        """A canonical series, None where it was never seen."""
+        return self.snapshot.series.get(name)
+
+    def values(self, name: str, last: int | None = None) -> NDArray[np.float64]:
+        """Finite values of a series up to the view's step: of its last `last` steps, else all."""
+        series = self.series(name)
+        if series is None or self.step is None:
+            return np.empty(0)
+        values = series.values[series.steps <= self.step]
+        if last is not None:
+            values = values[-last:]
+        finite: NDArray[np.float64] = values[np.isfinite(values)]
+        return finite
+
+    def mean(self, name: str, last: int = WINDOW) -> float | None:
+        """Mean over the last `last` steps; None where nothing is known."""
+        values = self.values(name, last)
+        return float(values.mean()) if len(values) else None
+
+    def change(self, name: str, window: int = WINDOW) -> float | None:
+        """Δ20: the mean of the last 20 steps minus that of the 20 before; None where either is missing."""
+        values = self.values(name)
+        if len(values) < window + 1:
+            return None
+        return float(values[-window:].mean() - values[-2 * window : -window].mean())
+
+    def mean_between(self, name: str, first: int, last: int) -> float | None:
+        """Mean over the steps first to last."""
+        series = self.series(name)
+        if series is None:
+            return None
+        values = series.values[(series.steps >= first) & (series.steps <= last)]
+        values = values[np.isfinite(values)]
+        return float(values.mean()) if len(values) else None
+
+    def status(self, id_: str) -> Status:
+        """A detector's status at the view's step."""
+        track = self.snapshot.tracks.get(id_)
+        if track is None or self.step is None or not len(track.steps):
+            return Status.UNKNOWN
+        if self.cursor is None:
+            row = len(track.steps) - 1
+        else:
+            row = int(np.searchsorted(track.steps, self.cursor, side="right")) - 1
+        return Status(int(track.status[row])) if row >= 0 else Status.UNKNOWN
+
+    def stage_status(self, stage: int) -> Status:
+        """A stage's status at the view's step: the worst of its detectors."""
+        statuses = [self.status(track.id) for track in self.snapshot.tracks.values() if track.stage == stage]
+        return max(statuses, default=Status.UNKNOWN)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Findings that had fired by the view's step."""
+        if self.cursor is None:
+            return self.snapshot.findings
+        return tuple(finding for finding in self.snapshot.findings if finding.episodes[0][0] <= self.cursor)
+
+    def is_active(self, finding: Finding) -> bool:
+        """Whether a finding stands at the view's step."""
+        return finding.active if self.cursor is None else self.status(finding.id) >= Status.INFO
+
+    def first_cause(self) -> Finding | None:
+        """The first cause at the view's step."""
+        if self.cursor is None:
+            return next((f for f in self.snapshot.findings if f.id == self.snapshot.first_cause), None)
+        standing = [f for f in self.findings() if self.is_active(f) and self.status(f.id) >= Status.WARN]
+        known = next((f for f in standing if f.id == self.snapshot.first_cause), None)
+        return known or min(standing, key=lambda f: (f.stage, f.onset), default=None)
+
+    @property
+    def onset(self) -> int | None:
+        """The first cause's first step."""
+        first = self.first_cause()
+        return None if first is None else first.onset
+
+    def compared(self) -> tuple[str, int, int]:
+        """What the late steps are compared with: a word and its first and last step.
+
+        The 20 steps `before` the first cause; the `early` ones, the run's first 20, where nothing is wrong.
+        """
+        if (onset := self.onset) is not None:
+            return "before", onset - WINDOW, onset - 1
+        first = self.snapshot.run.first_step or 0
+        return "early", first, first + WINDOW - 1
+
+    def at(self, name: str) -> float | None:
+        """A series' finite value at the view's step; None where it is unknown."""
+        series = self.series(name)
+        if series is None or self.step is None:
+            return None
+        row = int(np.searchsorted(series.steps, self.step))
+        if row >= len(series.steps) or series.steps[row] != self.step or not np.isfinite(series.values[row]):
+            return None
+        return float(series.values[row])
+
+    def lacks(self, name: str) -> bool:
+        """Whether a series has no value at all up to the view's step."""
+        return not len(self.values(name))
+
+    def limit(self, id_: str) -> float | None:
+        """The threshold of a detector; None where it has none, or is switched off."""
+        track = self.snapshot.tracks.get(id_)
+        return None if track is None else track.threshold
+
+    def batches(self, steps: int = WINDOW) -> list[Batch]:
+        """The train rollouts of the last `steps` steps up to the view's, oldest first."""
+        if self.step is None:
+            return []
+        known = self.snapshot.groups.columns["step"]
+        numbers = np.unique(known[known <= self.step])[-steps:]
+        found = [self.snapshot.batch(int(number)) for number in numbers]
+        return [batch for batch in found if batch is not None]

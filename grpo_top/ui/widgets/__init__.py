@@ -1,0 +1,1 @@
+"""Drawing: pure functions that lay out cells, and the widgets that show them."""

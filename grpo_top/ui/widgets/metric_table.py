@@ -1,0 +1,224 @@
+"""The metrics in dense rows: mark, stage, name, value, change, spark, limit and verdict."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from grpo_top.snapshot import Status
+from grpo_top.ui.glyphs import STATUS_ROLES, word
+from grpo_top.ui.panels.metrics import MetricRow, chosen, metric_rows
+from grpo_top.ui.widgets.spark import columns_of, spark
+from grpo_top.ui.widgets.strips import fit
+from grpo_top.ui.widgets.view_rows import ViewRows
+
+if TYPE_CHECKING:
+    from textual import events
+
+    from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.strips import Run
+
+    Row = list[Run]
+
+_VALUE, _CHANGE, _LIMIT, _STATE = 8, 7, 10, 8
+_LEAST_SPARK, _MOST_SPARK = 10, 96
+
+
+class Columns(NamedTuple):
+    """Widths of what is shown; 0 is dropped."""
+
+    name: int
+    change: int
+    spark: int
+    limit: int
+    state: int
+
+
+def columns_for(width: int) -> Columns:
+    """What fits into a width: Δ20 goes first, then the limit, then the spark, then the verdict's word."""
+    name = 16 if width < 110 else 22
+    fixed = 5 + name + _VALUE
+    for change, limit in ((_CHANGE, _LIMIT), (0, _LIMIT), (0, 0)):
+        room = width - fixed - change - limit - _STATE - 2
+        if room >= _LEAST_SPARK:
+            return Columns(name, change, min(room, _MOST_SPARK), limit, _STATE)
+    return Columns(name, 0, 0, 0, _STATE if width >= fixed + _STATE else 0)
+
+
+class MetricTable(ViewRows):
+    """The table; one of its rows has the focus."""
+
+    DEFAULT_CSS = "MetricTable { height: 1fr; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows_shown: list[MetricRow] = []
+        self.selected = ""
+        """Key of the row with the focus."""
+
+    @property
+    def selected_row(self) -> MetricRow | None:
+        """The row with the focus, None where there are none."""
+        return next((row for row in self._rows_shown if row.key + row.name == self.selected), None)
+
+    def show_selected(self, view: View, panel: str | None) -> None:
+        """Draw a view; the focus goes to the loudest row of `panel` where a panel is named."""
+        self._rows_shown = chosen(metric_rows(view), self.size.height - 1)
+        if panel is not None or self.selected_row is None:
+            of = [row for row in self._rows_shown if row.panel == panel] or self._rows_shown
+            loudest = max(of, key=lambda row: row.status, default=None)
+            self.selected = "" if loudest is None else loudest.key + loudest.name
+        self.show(view)
+
+    def move(self, by: int) -> None:
+        """Move the focus by so many rows."""
+        keys = [row.key + row.name for row in self._rows_shown]
+        if keys and self.view is not None:
+            at = keys.index(self.selected) if self.selected in keys else 0
+            self.selected = keys[min(max(at + by, 0), len(keys) - 1)]
+            self.redraw()
+
+    def select_stage(self, stage: int) -> None:
+        """Move the focus to the first row of a stage, where it has one."""
+        row = next((row for row in self._rows_shown if row.stage == stage), None)
+        if row is not None:
+            self.selected = row.key + row.name
+
+    def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+        """The header and the rows."""
+        self._rows_shown = chosen(metric_rows(view), height - 1)
+        columns = columns_for(width)
+        rows = [
+            _row(view, row, row.key + row.name == self.selected, columns, glyphs) for row in self._rows_shown
+        ]
+        return [_header(view, columns, glyphs), *rows]
+
+    async def on_click(self, event: events.Click) -> None:
+        """Move the focus to a row; a click on the row that has it opens it."""
+        event.stop()
+        at = event.y - 1
+        if 0 <= at < len(self._rows_shown):
+            row = self._rows_shown[at]
+            if row.key + row.name == self.selected:
+                await self.run_action("screen.open")
+            self.selected = row.key + row.name
+            self.redraw()
+
+
+def _header(view: View, columns: Columns, glyphs: Glyphs) -> Row:
+    row: Row = [
+        (f"     {'metric':<{columns.name}}", "dim"),
+        (f"{'20 steps':>{_VALUE}}", "dim"),
+    ]
+    if columns.change:
+        row.append((f"{glyphs.delta + '20':>{columns.change}}", "dim"))
+    if columns.spark:
+        row += [("  ", ""), *_step_labels(view, columns.spark)]
+    if columns.limit:
+        row.append((f"{'limit':>{columns.limit}}", "dim"))
+    if columns.state:
+        row.append(("  state", "dim"))
+    return row
+
+
+def _step_labels(view: View, width: int) -> Row:
+    """First step, the first cause's, and the view's own, each over its column of the sparks."""
+    first, last = view.snapshot.run.first_step, view.step
+    if first is None or last is None:
+        return [(" " * width, "")]
+    begin = width - min(width, last - first + 1)
+    labels = [
+        (begin, str(first), "dim"),
+        (width - len(str(last)), str(last), "accent bold" if view.cursor is not None else "dim"),
+    ]
+    if view.onset is not None:
+        text = str(view.onset)
+        column = int(columns_of(np.array([view.onset]), first, last, width)[0])
+        at = min(max(column, 0), width - len(text))
+        labels = [label for label in labels if at + len(text) < label[0] or label[0] + len(label[1]) < at]
+        labels.append((at, text, "fail bold"))
+    row: Row = []
+    used = 0
+    for at, text, role in sorted(labels):
+        row += [(" " * (at - used), ""), (text, role)]
+        used = at + len(text)
+    return [run for run in [*row, (" " * (width - used), "")] if run[0]]
+
+
+def _row(view: View, row: MetricRow, selected: bool, columns: Columns, glyphs: Glyphs) -> Row:
+    status = row.status if row.logged or row.status >= Status.WATCH else Status.UNKNOWN
+    role = STATUS_ROLES[status]
+    failing = status is Status.FAIL
+    ground = " on fail_bg" if failing else " on raised" if selected else ""
+    name_role = "text bold" if status >= Status.WARN else "text" if status is Status.WATCH else "dim"
+    name = fit(glyphs.plain(row.name), columns.name, ellipsis=glyphs.ellipsis)
+    runs: Row = [
+        (glyphs.selected if selected else " ", f"accent{ground}"),
+        (glyphs.mark(status), f"{role}{ground}"),
+        (f" {row.stage} ", f"faint{ground}"),
+        (name, f"{name_role}{ground}"),
+        *_value(row, status, ground, columns, glyphs),
+    ]
+    if columns.spark:
+        runs += [
+            (" " * (2 - _overhang(status, columns)), f"text{ground}"),
+            *_spark(view, row, status, columns.spark, ground, glyphs),
+        ]
+    if columns.limit:
+        limit = fit(glyphs.plain(row.limit_text), columns.limit, right=True, ellipsis=glyphs.ellipsis)
+        runs.append((limit, f"dim{ground}"))
+    if columns.state:
+        said = word(status) if status is not Status.OK or glyphs.ascii else ""
+        weight = f"{role} bold" if status >= Status.WARN else role
+        runs.append((f"  {said:<{columns.state - 2}}", f"{weight}{ground}"))
+    return runs
+
+
+def _overhang(status: Status, columns: Columns) -> int:
+    """The blank after a value in reverse takes one cell of what follows where no change does."""
+    return 1 if status is Status.FAIL and not columns.change else 0
+
+
+def _value(row: MetricRow, status: Status, ground: str, columns: Columns, glyphs: Glyphs) -> Row:
+    text = fit(glyphs.plain(row.value), _VALUE, right=True, ellipsis=glyphs.ellipsis)
+    change = fit(glyphs.plain(row.change), columns.change, right=True) if columns.change else ""
+    if status is Status.FAIL:
+        blank = len(text) - len(text.lstrip())
+        lead = max(blank - 1, 0)
+        runs: Row = [
+            (" " * lead, f"text{ground}"),
+            (f"{' ' * (blank - lead)}{text.lstrip()} ", "fail bold reverse"),
+        ]
+        return [*runs, (change[1:], f"dim{ground}")]
+    weight = {Status.WARN: "warn bold", Status.WATCH: "text bold"}.get(
+        status, "text" if row.logged else "faint"
+    )
+    return [(text, f"{weight}{ground}"), (change, f"dim{ground}")]
+
+
+def _spark(view: View, row: MetricRow, status: Status, width: int, ground: str, glyphs: Glyphs) -> Row:
+    if not row.logged:
+        text = fit("not logged", width, ellipsis=glyphs.ellipsis)
+        return [(text, f"faint italic{ground}")]
+    drawn = spark(
+        row.steps,
+        row.values,
+        width,
+        first=view.snapshot.run.first_step,
+        last=view.step,
+        limit=row.limit,
+        above=row.above,
+        share=row.share,
+        glyphs=glyphs,
+    )
+    past = {Status.FAIL: "fail", Status.WARN: "warn"}.get(status, "limit")
+    base = (
+        "series2"
+        if row.points
+        else "series1_steps"
+        if status in (Status.OK, Status.INFO, Status.UNKNOWN)
+        else "strip"
+    )
+    return [(text, f"{role}{ground}") for text, role in drawn.runs(base, past)]

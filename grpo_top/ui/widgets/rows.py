@@ -1,0 +1,71 @@
+"""A widget drawn row by row that tells the terminal only of the cells that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.geometry import Region
+from textual.widget import Widget
+
+from grpo_top.ui.glyphs import glyphs_of
+from grpo_top.ui.theme import styles_of
+from grpo_top.ui.widgets.runs import changed_spans, merged
+from grpo_top.ui.widgets.strips import line, runs_to_parts
+
+if TYPE_CHECKING:
+    from textual.strip import Strip
+
+    from grpo_top.ui.widgets.strips import Run
+
+    Row = list[Run]
+
+
+class Rows(Widget):
+    """Rows of (text, role) runs. A subclass says what they are in `make_rows` and calls `redraw` on new data.
+
+    Rows are cut or filled to the width; roles are keys of `Styles`, such as `fail` or `text bold on raised`.
+    """
+
+    def __init__(self, *, name: str | None = None) -> None:
+        super().__init__(name=name)
+        self._rows: list[Row] = []
+
+    def make_rows(self, width: int, height: int) -> list[Row]:
+        """The rows for a size; rows that are missing at the end are blank."""
+        raise NotImplementedError
+
+    def redraw(self) -> None:
+        """Make the rows anew and repaint what differs."""
+        width, height = self.size
+        if not width or not height:
+            return
+        before, self._rows = self._rows, self._filled(width, height)
+        if len(before) != len(self._rows):
+            self.refresh()
+            return
+        pairs = zip(before, self._rows, strict=True)
+        changed = [
+            Region(x, y, length, 1)
+            for y, (old, new) in enumerate(pairs)
+            if old != new
+            for x, length in changed_spans(old, new, width)
+        ]
+        if changed:
+            self.refresh(*changed)
+
+    def on_resize(self) -> None:
+        """Make the rows for the new size."""
+        self._rows = self._filled(*self.size)
+
+    def render_line(self, y: int) -> Strip:
+        """One row in the colours of the app's theme."""
+        width, height = self.size
+        if len(self._rows) != height:
+            self._rows = self._filled(width, height)
+        row = self._rows[y] if y < len(self._rows) else []
+        parts = runs_to_parts(row, styles_of(self.app))
+        return line(width, *parts, base=self.rich_style, ellipsis=glyphs_of(self.app).ellipsis)
+
+    def _filled(self, width: int, height: int) -> list[Row]:
+        rows = [merged(row) for row in self.make_rows(width, height)[:height]]
+        return rows + [[] for _ in range(height - len(rows))]

@@ -1,0 +1,82 @@
+"""The triage strip: the nine stages in the order of cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_top.snapshot import STAGES, Status
+from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.widgets.runs import width_of
+from grpo_top.ui.widgets.view_rows import ViewRows
+
+if TYPE_CHECKING:
+    from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.strips import Run
+
+_SHORT = {"learnable": "learn", "staleness": "stale"}
+_WIDE, _MIDDLE, _NARROW = 150, 110, 72
+
+
+class TriageStrip(ViewRows):
+    """One line: each stage's mark and name, the first cause's in reverse."""
+
+    def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[list[Run]]:  # noqa: ARG002
+        """The line for a width."""
+        return [strip_runs(view, width, glyphs)]
+
+
+def strip_runs(view: View, width: int, glyphs: Glyphs) -> list[Run]:
+    """Stages with digits and names, with names alone, or with digits alone; counts at the right where they fit."""
+    first = view.first_cause()
+    stage = None if first is None else first.stage
+    runs: list[Run] = [(" TRIAGE  ", "dim") if width >= _WIDE else (" ", "")]
+    for number, (name, _) in enumerate(STAGES):
+        if number:
+            runs += _between(width, glyphs)
+        runs += _stage(view, number, name, width, glyphs, number == stage)
+    counts = count_runs(view, glyphs)
+    rest = width - width_of(runs) - width_of(counts) - 1
+    return [*runs, (" " * rest, ""), *counts] if width >= _WIDE and rest > 1 else runs
+
+
+def count_runs(view: View, glyphs: Glyphs, gap: str = " ") -> list[Run]:
+    """How many checks fail, warn, watch and are unknown; where none speaks, how many pass."""
+    statuses = [view.status(id_) for id_ in view.snapshot.tracks]
+    loud: list[Status] = [status for status in (Status.FAIL, Status.WARN, Status.WATCH) if status in statuses]
+    shown = [*(loud or [Status.OK]), *([Status.UNKNOWN] if Status.UNKNOWN in statuses else [])]
+    runs: list[Run] = []
+    for status in shown:
+        passing = (Status.OK, Status.INFO) if status is Status.OK else (status,)
+        count = sum(each in passing for each in statuses)
+        if runs:
+            runs.append((gap, ""))
+        runs += [(f"{glyphs.mark(status)} ", STATUS_ROLES[status]), (str(count), STATUS_ROLES[status])]
+    return runs
+
+
+def _between(width: int, glyphs: Glyphs) -> list[Run]:
+    if width >= _WIDE:
+        return [(f" {glyphs.path} ", "faint")]
+    return [(" ", "")] if width >= _NARROW else []
+
+
+def _stage(view: View, number: int, name: str, width: int, glyphs: Glyphs, first: bool) -> list[Run]:
+    status = view.stage_status(number)
+    role = STATUS_ROLES[status]
+    mark = glyphs.ok if status is Status.INFO else glyphs.mark(status)
+    loud = f"{role} bold reverse" if status is Status.FAIL else f"{role} bold"
+    if width < _MIDDLE:
+        label = _SHORT.get(name, name) if width >= _NARROW else str(number)
+        if first:
+            return [(f"{mark}{label}", loud)]
+        return [(mark, role), (label, _name_role(status))]
+    label = name if width >= _WIDE or name != "staleness" else _SHORT[name]
+    if first:
+        return [(f" {mark} {number} {label} ", loud)]
+    digit = "faint" if status < Status.WARN else _name_role(status)
+    return [(f"{mark} ", role), (f"{number} ", digit), (label, _name_role(status))]
+
+
+def _name_role(status: Status) -> str:
+    return f"{STATUS_ROLES[status]} bold" if status >= Status.WARN else "dim"
