@@ -5,14 +5,15 @@ Nothing heavy is imported before it is needed: neither Textual, httpx nor numpy 
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grpo_top import __version__
 
+TYPE_CHECKING = (
+    False  # as typing's, without its import: `--version` should cost little more than Python itself
+)
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Sequence
 
     from grpo_top.config import Settings
@@ -27,6 +28,9 @@ VERBS = ("demo", "check", "explain", "inspect")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `grpo-top` with these arguments (else the process's); the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments == ["--version"]:
+        print(f"grpo-top {__version__}")
+        return OK
     verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
     try:
         options = _parser(verb).parse_args(arguments)
@@ -46,6 +50,8 @@ class _Wrong(Exception):
 
 
 def _parser(verb: str) -> argparse.ArgumentParser:
+    import argparse
+
     name = "grpo-top" if verb == "monitor" else f"grpo-top {verb}"
     parser = argparse.ArgumentParser(
         prog=name, description=_DESCRIPTIONS[verb], epilog=_EPILOG if verb == "monitor" else None
@@ -89,6 +95,8 @@ def _parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
+    from pathlib import Path
+
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -146,6 +154,7 @@ def _monitor(options: argparse.Namespace) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     import tempfile
+    from pathlib import Path
 
     from grpo_top.demo.player import Player, play_all
     from grpo_top.demo.recordings import RECORDINGS, find
@@ -216,6 +225,8 @@ def _where(options: argparse.Namespace) -> list[str]:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
+    from pathlib import Path
+
     from grpo_top.config import ConfigError, load
     from grpo_top.detectors import BY_ID
 

@@ -61,6 +61,8 @@ class Run(NamedTuple):
     config: Mapping[str, Any] | None = None
     finished: bool | None = None
     """True where the source itself says that training has ended."""
+    drops_flat_groups: bool | None = None
+    """True where groups without variance never reach the log: their share is then unknown, not 0."""
     recording: str | None = None
     """A label for the screen where this is a recording played back, not a live run."""
 
@@ -128,6 +130,8 @@ class Step(NamedTuple):
     time: float | None = None
     rank: int = 1
     """Precedence where two sources give one number: 0 printed and rounded, 1 a log, 2 the trainer's own state."""
+    writer: str = ""
+    """Which of several processes wrote it, where they append to one file and each is at a step of its own."""
     location: Location = NOWHERE
 
 

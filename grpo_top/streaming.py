@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,9 @@ class Window:
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self._values)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Window:
         """Numbers never change, so a copy need only have containers of its own."""

@@ -37,18 +37,9 @@ CAUSES: dict[str, frozenset[str]] = {
     ),
     "REWARD_STREAK": frozenset({"BASE_SUCCESS_ZERO"}),
     "REWARD_INCONSISTENT": frozenset({"BASE_SUCCESS_ZERO"}),
-    "STALE_ROLLOUTS": frozenset(
-        {"LOGPROB_MISMATCH", "KL_EXPLODING", "MIXED_VERSIONS", "REWARD_COLLAPSE", "GRAD_SPIKES"}
-    ),
+    "STALE_ROLLOUTS": frozenset({"LOGPROB_MISMATCH", "KL_EXPLODING", "MIXED_VERSIONS", "GRAD_SPIKES"}),
     "WEIGHT_SYNC_STUCK": frozenset(
-        {
-            "STALE_ROLLOUTS",
-            "LOGPROB_MISMATCH",
-            "KL_EXPLODING",
-            "MIXED_VERSIONS",
-            "REWARD_COLLAPSE",
-            "GRAD_SPIKES",
-        }
+        {"STALE_ROLLOUTS", "LOGPROB_MISMATCH", "KL_EXPLODING", "MIXED_VERSIONS", "GRAD_SPIKES"}
     ),
     "LOGPROB_MISMATCH": frozenset({"KL_EXPLODING", "GRAD_SPIKES"}),
     "TRUNCATION": frozenset({"PARSE_FAILURES", "BASE_SUCCESS_ZERO", "SPARSE_REWARD", "DEGENERATE_GROUPS"}),

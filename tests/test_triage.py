@@ -62,8 +62,8 @@ def test_what_is_downstream_and_began_later_follows_from_the_first_cause() -> No
             finding("DEGENERATE_GROUPS", 3, 52),
         )
     )
-    assert [found.id for found in explained] == ["REWARD_COLLAPSE", "TRUNCATION", "DEGENERATE_GROUPS"]
-    assert [found.caused_by for found in explained] == [None, None, "REWARD_COLLAPSE"]
+    assert [found.id for found in explained] == ["REWARD_COLLAPSE", "DEGENERATE_GROUPS", "TRUNCATION"]
+    assert [found.caused_by for found in explained] == [None, "REWARD_COLLAPSE", None]
 
 
 def test_a_stage_is_ok_only_where_something_could_be_judged() -> None:

@@ -138,10 +138,11 @@ class Streak:
 
 def group_rows(batch: Batch, wanted: NDArray[np.bool_], limit: int = 50) -> tuple[int, ...]:
     """The history's row of the first rollout of each wanted group, at most `limit` of them."""
-    groups, first = np.unique(batch.group, return_index=True)
-    return tuple(int(row) for row in batch.rows[first[wanted[groups]]][:limit])
+    first = np.zeros(batch.groups, np.int64)
+    first[batch.group[::-1]] = np.arange(batch.size)[::-1]
+    return tuple(batch.rows[first[wanted][:limit]].tolist())
 
 
 def some_rows(batch: Batch, wanted: NDArray[np.bool_], limit: int = 50) -> tuple[int, ...]:
     """The history's rows of the wanted rollouts, at most `limit` of them."""
-    return tuple(int(row) for row in batch.rows[wanted][:limit])
+    return tuple(batch.rows[wanted][:limit].tolist())

@@ -144,8 +144,8 @@ class RewardCollapse(SeriesDetector):
 
     def _look_for_fall(self, value: float, facts: StepFacts) -> None:
         """Compare with the 20 rows that end where a fall of 3 rows would begin."""
-        if len(self._series) < self.min_steps + FALL_ROWS - 1 or value >= self._late.median:
-            return
+        if len(self._series) < self.min_steps + FALL_ROWS - 1 or value > sorted(self._late)[FALL_ROWS - 1]:
+            return  # only rows of the fall itself can lie as low as a value that is far below those before
         rows = self._series.values[-(WINDOW + FALL_ROWS - 1) : -(FALL_ROWS - 1)]
         before = float(np.median(rows))
         covered = self.share * (self._highest - self._lowest)

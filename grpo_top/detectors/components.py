@@ -31,6 +31,8 @@ class Component:
     flat: Window = field(default_factory=lambda: Window(WINDOW))
     """Share of groups without spread; of a trainer's rows 1 where the mean did not move."""
     mean: Window = field(default_factory=lambda: Window(WINDOW))
+    flat_share: float = 0.0
+    """Mean of `flat`."""
     low: float = np.inf
     high: float = -np.inf
     rows: int = 0
@@ -43,6 +45,7 @@ class Component:
         self.first_step = step if not self.rows else self.first_step
         self.rows += 1
         self.flat.add(flat, step)
+        self.flat_share = self.flat.mean
         self.mean.add(mean, step)
         self.low, self.high = min(self.low, lowest), max(self.high, highest)
 
@@ -68,9 +71,9 @@ class UniformComponent(Detector):
     )
     page = Page(
         what=(
-            "One component of the reward is the same for every rollout of nearly every group, while another one "
-            "differs. It adds a constant, and a constant cancels out of the advantage: whatever its weight, the "
-            "policy is not taught what it stands for."
+            "One component of the reward never tells rollouts apart. It is the same for every rollout of nearly "
+            "every group, while another one differs: it adds a constant, and a constant cancels out of the "
+            "advantage. Whatever its weight, the policy is not taught what it stands for."
         ),
         looks_like="A component whose curve is a ruled line, its spread within groups 0 beside others that have one.",
         decides=(
@@ -111,28 +114,31 @@ class UniformComponent(Detector):
         return self._verdict
 
     def _judge(self) -> Verdict:
-        judged = {name: known for name, known in self._components.items() if known.rows >= self.min_steps}
+        judged = self._judged()
         if not judged:
             return UNKNOWN
-        highest = max(known.flat.mean for known in judged.values())
-        flat = self._flat()
+        highest = max(known.flat_share for known in judged.values())
+        flat = self._flat(judged)
         if not flat:
             return OK._replace(value=highest, threshold=self.threshold)
         stuck = [known for name, known in flat.items() if not known.at_top(name)]
         since = min(known.flat.first_step or 0 for known in stuck or flat.values())
         return Verdict(Status.WARN if stuck else Status.INFO, highest, self.threshold, since)
 
-    def _flat(self) -> dict[str, Component]:
+    def _judged(self) -> dict[str, Component]:
+        """Components that have been logged for long enough."""
+        return {name: known for name, known in self._components.items() if known.rows >= self.min_steps}
+
+    def _flat(self, judged: dict[str, Component]) -> dict[str, Component]:
         """Components without spread while another has some, the stuck ones first."""
-        judged = {name: known for name, known in self._components.items() if known.rows >= self.min_steps}
-        if all(known.flat.mean >= SPREAD for known in judged.values()):
+        if min(known.flat_share for known in judged.values()) >= SPREAD:
             return {}
-        flat = {name: known for name, known in judged.items() if known.flat.mean >= self.threshold}
+        flat = {name: known for name, known in judged.items() if known.flat_share >= self.threshold}
         return dict(sorted(flat.items(), key=lambda item: item[1].at_top(item[0])))
 
     def describe(self, facts: StepFacts) -> Details:
         """Which components, where each is stuck, and which one differs."""
-        flat = self._flat()
+        flat = self._flat(self._judged())
         name, first = next(iter(flat.items()))
         top = first.at_top(name)
         never_moved = "the only value it ever had" if first.low == first.high else "stuck below its highest"
@@ -140,7 +146,7 @@ class UniformComponent(Detector):
         others = f"; {len(flat) - 1} more" if len(flat) > 1 else ""
         evidence: dict[str, Any] = {
             name: {
-                "flat_groups": known.flat.mean,
+                "flat_groups": known.flat_share,
                 "mean": known.mean.mean,
                 "lowest_seen": known.low,
                 "highest_seen": known.high,
@@ -152,7 +158,7 @@ class UniformComponent(Detector):
             self._rows = group_rows(facts.batch, np.ones(facts.batch.groups, np.bool_))
         return Details(
             summary=(
-                f"{name} is {numbers.value(first.mean.mean)}, {where}, in {numbers.share(first.flat.mean)} of "
+                f"{name} is {numbers.value(first.mean.mean)}, {where}, in {numbers.share(first.flat_share)} of "
                 f"groups{others}"
             ),
             evidence=evidence,

@@ -115,10 +115,10 @@ class RewardInconsistent(Detector):
     )
     page = Page(
         what=(
-            "The same completion of the same task earned one reward here and another there, although the "
-            "reward's version did not change. Or the verifier's raw output is what it was, and another reward "
-            "is made of it. The reward is then not a function of the answer, and the policy learns noise, or "
-            "the fault."
+            "One answer earned different rewards. The same completion of the same task earned one reward here and "
+            "another there, although the reward's version did not change; or the verifier's raw output is what it "
+            "was, and another reward is made of it. The reward is then not a function of the answer, and the policy "
+            "learns noise, or the fault."
         ),
         looks_like=(
             "Two equal completions in one group with different bars. Raw output beside a parsed reward that "
@@ -279,9 +279,9 @@ class LoggedRewardMismatch(Detector):
     )
     page = Page(
         what=(
-            "The mean reward that the trainer logs is not the mean of the rewards on its rollouts. One of the "
-            "two is not what you think: the trainer weights, shapes, clips or penalises rewards after they were "
-            "logged, it counts other rollouts, or the rollouts' reward is not the one that it trains on."
+            "The trainer's mean reward is not that of its rollouts. One of the two is not what you think: the "
+            "trainer weights, shapes, clips or penalises rewards after they were logged, it counts other rollouts, "
+            "or the rollouts' reward is not the one that it trains on."
         ),
         looks_like="Two reward curves of one run that run beside each other.",
         decides=(
@@ -362,9 +362,9 @@ class HandScoreMismatch(Detector):
     )
     page = Page(
         what=(
-            "Rollouts that you scored by hand, without seeing the pipeline's score, earned something else. The "
-            "reward that is optimized is then not the one you mean, and everything below this stage is a "
-            "consequence."
+            "Hand scores do not agree with the pipeline's. Rollouts that you scored without seeing the pipeline's "
+            "score earned something else: the reward that is optimized is not the one you mean, and everything "
+            "below this stage is a consequence."
         ),
         looks_like="Right answers with reward 0, wrong ones that are paid: seen only by reading rollouts.",
         decides=(

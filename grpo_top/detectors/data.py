@@ -139,8 +139,8 @@ class UnreadableLines(Detector):
     knobs = (Knob("threshold", 1, "unreadable records since the step before that are worth a remark"),)
     page = Page(
         what=(
-            "Some records of the log are not what their neighbours are: cut off, welded to the next one, or "
-            "holding something else. They are skipped and counted; the next one is read all the same."
+            "Some records of the log could not be read. They are cut off, welded to the next one, or hold "
+            "something else; they are skipped and counted, and the next one is read all the same."
         ),
         looks_like="`skipped` beside a source. Groups that lack a rollout, steps that lack a group.",
         decides=(
@@ -196,7 +196,10 @@ class StepRestart(Detector):
             "counts."
         ),
         looks_like="The step counter jumps back; curves have a seam at the step of the checkpoint.",
-        decides="Remarks on the step at which the writer went back. Nothing is judged twice.",
+        decides=(
+            "Remarks on the step at which the writer went back. What is written again takes the place of what was "
+            "there."
+        ),
         try_next=(
             "Nothing, if you resumed the run",
             "If you did not, look for a second process that writes into this directory",
@@ -240,9 +243,10 @@ class RunRecordChanged(Detector):
     )
     page = Page(
         what=(
-            "The environment's version, the reward's version, the intended sampling or the group size is "
-            "another than it was when this run began. Numbers from before and after the change do not measure "
-            "the same thing, and a curve drawn through both is two curves."
+            "What the run says of itself changed while it ran. The environment's version, the reward's version, "
+            "the intended sampling or the group size is another than it was at the beginning: numbers from "
+            "before and after the change do not measure the same thing, and a curve drawn through both is two "
+            "curves."
         ),
         looks_like="A step in the reward that no other series explains; a new version in the rollouts.",
         decides=(

@@ -50,7 +50,7 @@ class EntropyCollapse(SeriesDetector):
         ),
         decides=(
             "Fires when entropy, as a mean over `sustain` steps, lies below `threshold` of its early "
-            "baseline, and is still falling over the last 20 steps or below `floor`. Where it has stopped "
+            "baseline, and is still falling over the last 20 rows or below `floor`. Where it has stopped "
             "falling above that floor, it is a watch. The limit is relative on purpose: a model that was "
             "fine-tuned for its task starts low and is healthy there."
         ),
@@ -84,7 +84,7 @@ class EntropyCollapse(SeriesDetector):
         """Compare the last steps' entropy with the early baseline."""
         steps = facts.stands_for("entropy")
         self._early.add(value, steps)
-        self._late.add(value, facts.step, steps)
+        self._late.add(value, facts.step)
         self._recent.add(value, facts.step, steps)
         limit = self.threshold * self._early.median
         if self._early.ready and value < limit and not self._low.length:
@@ -128,7 +128,7 @@ class EntropyExplosion(SeriesDetector):
         ),
         decides=(
             "Fires when entropy is above `threshold` × its early baseline on `sustain` steps running while "
-            "reward has no significant upward trend over the last 20. Entropy that rises with reward is "
+            "reward has no significant upward trend over the last 20 rows. Entropy that rises with reward is "
             "exploration."
         ),
         try_next=(
@@ -162,7 +162,7 @@ class EntropyExplosion(SeriesDetector):
         self._early.add(value, steps)
         reward = facts.get("reward_mean")
         if reward is not None:
-            self._reward.add(reward, facts.step, facts.stands_for("reward_mean"))
+            self._reward.add(reward, facts.step)
         if not self._early.ready:
             self._around.add(facts)
             return UNKNOWN

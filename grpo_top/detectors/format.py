@@ -264,8 +264,8 @@ class ComponentDivergence(Detector):
     severity = Status.WARN
     series = ("component_mean",)
     knobs = (
-        Knob("steps", 30, "steps over which the trends are taken"),
-        Knob("min_rows", 12, "logged values that a trend needs"),
+        Knob("steps", 30, "logged values over which the trends are taken"),
+        Knob("min_rows", 12, "values that a trend needs at least"),
         Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
         Knob("size", 0.05, "share of a component's own range that it must have moved by"),
     )
@@ -276,10 +276,10 @@ class ComponentDivergence(Detector):
         ),
         looks_like="Two component lines that part: one climbs, the other sinks by about as much.",
         decides=(
-            "Fires when, over the last `steps` steps, one component has a significant upward trend "
+            "Fires when, over the last `steps` logged values, one component has a significant upward trend "
             "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
-            "with `min_rows` logged values at least. Each must have moved by `size` of the range that it has "
-            "had, and the smaller change must be `ratio` of the larger one."
+            "with `min_rows` of them at least. Each must have moved by `size` of the range that it has had, "
+            "and the smaller change must be `ratio` of the larger one."
         ),
         try_next=(
             "Read answers that earn much of the rising component and little of the falling one",
@@ -314,7 +314,7 @@ class ComponentDivergence(Detector):
                 if len(self._windows) >= COMPONENTS_KEPT:
                     continue
                 self._windows[name] = Window(int(self.steps))
-            self._windows[name].add(value, facts.step, facts.stands_for(f"component_mean{{{name}}}"))
+            self._windows[name].add(value, facts.step)
             low, high = self._ranges.get(name, (value, value))
             self._ranges[name] = (min(low, value), max(high, value))
         if found:

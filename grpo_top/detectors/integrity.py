@@ -32,9 +32,9 @@ class GroupIntegrity(Detector):
     )
     page = Page(
         what=(
-            "An advantage compares a rollout with others of the same prompt. Where groups are cut wrongly it "
-            "compares with other prompts, or with nobody: the sign of the update is then a matter of chance, "
-            "while loss and KL look as ever."
+            "Groups are not what an advantage takes them for: one prompt, sampled group_size times. It compares a "
+            "rollout with others of the same prompt; where groups are cut wrongly it compares with other prompts, "
+            "or with nobody, and the sign of the update is a matter of chance, while loss and KL look as ever."
         ),
         looks_like=(
             "Groups of one; one prompt under many group ids; two prompts in one group; strips of rewards of "

@@ -8,7 +8,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
-from grpo_top.detectors.rules import SeriesDetector, ordered_rows
+from grpo_top.detectors.rules import SeriesDetector, covers, ordered_rows
 from grpo_top.detectors.updates import ClipSaturation, GradSpikes
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import RunningMedian, Window, significant_trend, trend
@@ -101,7 +101,7 @@ class KlExploding(SeriesDetector):
             self._heldout = [max(best, point.value), point.value]
         reward = facts.get("reward_mean")
         if reward is not None:
-            self._reward.add(reward, facts.step, facts.stands_for("reward_mean"))
+            self._reward.add(reward, facts.step)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
@@ -160,7 +160,7 @@ class KlPinned(SeriesDetector):
     series = ("kl", "reward_mean")
     knobs = (
         Knob("threshold", 0.001, "nats that KL stays under"),
-        Knob("steps", 40, "steps over which it does, and over which reward has no trend"),
+        Knob("steps", 40, "steps over which it does, and reward has no trend; 12 logged rows at least"),
     )
     page = Page(
         what=(
@@ -203,19 +203,22 @@ class KlPinned(SeriesDetector):
         """Follow reward on every step."""
         reward = facts.get("reward_mean")
         if reward is not None:
-            self._reward.add(reward, facts.step, facts.stands_for("reward_mean"))
+            self._reward.add(reward, facts.step)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Ask whether anything has moved over the window."""
-        self._kl.add(value, facts.step, facts.stands_for("kl"))
+        self._kl.add(value, facts.step)
         highest = self._kl.maximum
-        if not self._kl.full or not self._reward.full or highest == 0:
+        if not covers(self._kl, self.steps) or not covers(self._reward, self.steps) or highest == 0:
             return Verdict(
                 Status.OK if highest >= self.threshold else Status.UNKNOWN, highest, self.threshold
             )
         pinned = highest < self.threshold and trend(self._reward.values, self._reward.steps).direction is None
         return Verdict(Status.WARN if pinned else Status.OK, highest, self.threshold, self._kl.first_step)
+
+    def _steps(self) -> int:
+        return int(self._kl.steps[-1] - self._kl.steps[0]) + 1
 
     def describe(self, facts: StepFacts) -> Details:
         """How far KL and reward have moved, and what holds them."""
@@ -227,7 +230,7 @@ class KlPinned(SeriesDetector):
             if name in config
         }
         return Details(
-            f"kl at most {numbers.value(self._kl.maximum)} over {len(self._kl)} steps, reward flat at "
+            f"kl at most {numbers.value(self._kl.maximum)} over {self._steps()} steps, reward flat at "
             f"{numbers.value(self._reward.mean)}",
             {
                 "kl_max": self._kl.maximum,
@@ -251,7 +254,7 @@ class KlRatchet(SeriesDetector):
     series = ("kl", "duplicate_frac", "repetition_frac")
     needs = ("kl", "duplicate_frac")
     knobs = (
-        Knob("steps", 50, "steps over which the trends are taken"),
+        Knob("steps", 50, "steps over which the trends are taken; 12 logged rows at least"),
         Knob("alike", 0.9, "share of their own limit that duplicates or loops must have reached"),
     )
     page = Page(
@@ -295,19 +298,16 @@ class KlRatchet(SeriesDetector):
         for name, window in self._texts.items():
             value = facts.get(name)
             if value is not None:
-                window.add(value, facts.step, facts.stands_for(name))
+                window.add(value, facts.step)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Ask whether KL and what texts have in common climb together."""
-        self._kl.add(value, facts.step, facts.stands_for("kl"))
-        if not self._kl.full or not any(window.full for window in self._texts.values()):
+        self._kl.add(value, facts.step)
+        told = {name: window for name, window in self._texts.items() if covers(window, self.steps)}
+        if not told or not covers(self._kl, self.steps):
             return UNKNOWN
-        near = [
-            name
-            for name, of in self._texts.items()
-            if of.full and _late_mean(of) >= self.alike * self._limit(name)
-        ]
+        near = [name for name, of in told.items() if _late_mean(of) >= self.alike * self._limit(name)]
         climbing = bool(near) and significant_trend(self._kl.values, "up", self._kl.steps)
         self._rising = None
         if climbing:
@@ -327,14 +327,14 @@ class KlRatchet(SeriesDetector):
         """What climbs with KL, and from where to where."""
         name = self._rising or "duplicate_frac"
         texts = self._texts[name].values
-        kl = self._kl.values
+        kl = [float(part.mean()) for part in (self._kl.values[:10], self._kl.values[-10:])]
         word = "duplicates" if name == "duplicate_frac" else "loops"
         before, now = float(texts[:10].mean()), float(texts[-10:].mean())
         return Details(
-            f"kl {numbers.value(kl[:10].mean())} → {numbers.value(kl[-10:].mean())} over {self._kl.span} steps, {word} "
-            f"{numbers.share(before)} → {numbers.share(now)}",
+            f"kl {numbers.value(kl[0])} → {numbers.value(kl[1])} since step {self._kl.first_step}, "
+            f"{word} {numbers.share(before)} → {numbers.share(now)}",
             {
-                "kl": [float(kl[:10].mean()), float(kl[-10:].mean())],
+                "kl": kl,
                 name: [before, now],
                 "steps": [self._kl.first_step, facts.step],
             },

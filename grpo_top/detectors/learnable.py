@@ -22,17 +22,20 @@ STEPS_WITHOUT_ROLLOUTS = 8
 
 
 def success_rate(facts: StepFacts) -> float | None:
-    """The step's success rate; 0 too where every reward of the step is 0 by the trainer's own numbers, else None.
+    """The step's success rate; where none is logged an upper bound of it, from the trainer's mean reward and spread.
 
-    Rewards whose mean and spread are both 0 are all 0, and a reward that never is above 0 is no success.
+    Rewards whose mean and spread are both 0 are all 0, and what earns nothing is no success: 0. Where anything was
+    earned, all of it may be success: 1.
     """
     known = facts.get("success_rate")
     if known is not None:
         return known
-    spread = facts.get("reward_std")
+    mean, spread = facts.get("reward_mean"), facts.get("reward_std")
     if spread is None:
         spread = facts.get("group_reward_std_mean")
-    return 0.0 if facts.get("reward_mean") == 0 and spread == 0 else None
+    if mean is None or spread is None:
+        return None
+    return 0.0 if mean == 0 and spread == 0 else 1.0
 
 
 @dataclass(slots=True)
@@ -105,19 +108,19 @@ class BaseSuccessZero(Detector):
             "Judged once, on the first `rollouts` train rollouts or the first `min_steps` steps, whichever is "
             "more: fires when fewer than `threshold` of them succeed, and stands until that share succeeds over "
             "20 steps. The same is asked of each family and tier, as a warning, while the run as a whole does "
-            "succeed: a hard tier may be meant to wait. Without rollouts the trainer's numbers of the first 10 "
+            "succeed: a hard tier may be meant to wait. Without rollouts the trainer's numbers of the first 8 "
             "steps are taken. What counts as a success is said beside the success rate; where the run does not "
             "say it and the upper half of the reward range is taken for it, this is a warning as well."
         ),
         try_next=(
             "Stop here: no setting further down can replace successes that never happen",
+            "Start from an easier tier: tasks that the base policy solves now and then",
+            "Warm up with supervised training on a few solved examples, then go on with reinforcement learning",
             (
                 "Solve some of the tasks yourself, or with a script, through the interface that the model uses: "
                 "environments ship with tasks that their own tools cannot solve"
             ),
             "Score known good answers with the reward function: a parser that never matches looks the same",
-            "Start from an easier tier: tasks that the base policy solves now and then",
-            "Warm up with supervised training on a few solved examples, then go on with reinforcement learning",
         ),
         mistaken_for=(
             "A reward that was extracted wrongly (look at raw verifier output), a token budget too short to "

@@ -81,6 +81,7 @@ class NondeterministicReplay(Detector):
         if batch is None or not (batch.column("seed") >= 0).any():
             return self._judge()
         of = _replayable(batch)
+        rewards = np.where(batch.known, batch.reward, np.nan)
         self._forget(facts.step)
         known = len(self._keys)
         self._keys = np.concatenate((self._keys, _key(batch)[of]))
@@ -88,7 +89,7 @@ class NondeterministicReplay(Detector):
             (
                 np.full(int(of.sum()), facts.step),
                 batch.rows[of],
-                batch.reward[of],
+                rewards[of],
                 batch.texts[of].astype(np.float64),
             )
         )
@@ -98,8 +99,7 @@ class NondeterministicReplay(Detector):
         pairs = (self._keys[first] == self._keys[second]) & (second >= known)
         first, second = first[pairs], second[pairs]
         texts = self._seen[first, 3] != self._seen[second, 3]
-        rewards = np.abs(self._seen[first, 2] - self._seen[second, 2]) > 1e-9
-        differ = texts | rewards
+        differ = texts | (np.abs(self._seen[first, 2] - self._seen[second, 2]) > 1e-9)
         self._late.add(int(differ.sum()), len(differ), facts.step)
         if differ.any():
             self._texts = int(texts.sum())

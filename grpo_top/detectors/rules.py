@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from grpo_top.facts import Batch, StepFacts
 
+LEAST_ROWS = 12
+"""Rows from which a trend can be told from noise at 1%."""
 ONE_SIDED_99 = 2.33
 """Standard normal quantile of a one-sided bound at 99%."""
 
@@ -54,6 +56,17 @@ def sustained(
     if not streak.length:
         return Verdict(Status.OK, value, threshold)
     return Verdict(severity if streak.length >= sustain else Status.WATCH, value, threshold, streak.since)
+
+
+def covers(trail: Window, steps: float) -> bool:
+    """Whether rows that were added one by one reach over `steps` steps, and are enough for a trend test.
+
+    A trend needs rows: of a trainer that averages over ten steps a window takes more steps and not fewer rows.
+    """
+    if len(trail) < min(LEAST_ROWS, steps):
+        return False
+    at = trail.steps
+    return int(at[-1] - at[0]) + 1 >= steps
 
 
 class LateShare:
@@ -97,6 +110,7 @@ def lower_bound(share: float, items: int) -> float:
     if items <= 0:
         return 0.0
     z = ONE_SIDED_99
+    share = min(max(share, 0.0), 1.0)
     spread = math.sqrt(share * (1 - share) / items + z * z / (4 * items * items))
     return max(0.0, (share + z * z / (2 * items) - z * spread) / (1 + z * z / items))
 

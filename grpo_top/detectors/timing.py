@@ -24,7 +24,7 @@ class LogStalled(Detector):
     series = ("step_time",)
     knobs = (
         Knob("times", 5, "median step times without a new record"),
-        Knob("seconds", 60, "but at least this many seconds"),
+        Knob("seconds", 60, "at least this many seconds, however short a step is"),
     )
     page = Page(
         what=(
@@ -153,5 +153,10 @@ class StepTimeRot(Detector):
         early, late = self._early.median, self._late.median
         return Details(
             summary=f"a step takes {numbers.seconds(late)}, {numbers.seconds(early)} early in the run",
-            evidence={"early_seconds": early, "late_seconds": late, "ratio": late / early},
+            evidence={
+                "step": facts.step,
+                "early_seconds": early,
+                "late_seconds": late,
+                "ratio": late / early,
+            },
         )

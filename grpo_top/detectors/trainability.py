@@ -66,8 +66,8 @@ class LowTrainability(TrainabilityDetector):
         ),
         try_next=(
             (
-                "Find out which prompts are flat: the findings of DEGENERATE_GROUPS split them into all-fail and "
-                "all-pass"
+                "Find the components that never differ (UNIFORM_COMPONENT) and the prompts that are flat "
+                "(DEGENERATE_GROUPS)"
             ),
             (
                 "Weight the reward towards components that are continuous (overlap, distance, partial credit) and "
@@ -214,9 +214,9 @@ class NoTrainableGroups(TrainabilityDetector):
     )
     page = Page(
         what=(
-            "Whole steps pass without one group that disagrees: the gradient of the reward is exactly 0, and "
-            "the trainer has nothing to do. Some trainers then skip the step, some print `train: 0it`, some "
-            "count it as if it had happened."
+            "Whole steps pass without one group that disagrees. The gradient of the reward is exactly 0, and the "
+            "trainer has nothing to do: some trainers then skip the step, some print `train: 0it`, some count it as "
+            "if it had happened."
         ),
         looks_like="`train: 0it`, a step that takes no time, a gradient norm of 0, a zero-variance share of 100%.",
         decides=(

@@ -47,11 +47,11 @@ class DegenerateGroups(SeriesDetector):
     )
     page = Page(
         what=(
-            "In too many groups every rollout earns the same reward. The advantage of a rollout is its reward "
-            "minus its group's mean, over the group's spread: where all agree it is 0 for each of them, and the "
-            "group adds nothing to the gradient. Its rollouts were generated and scored for nothing. Some such "
-            "groups are normal, 5 to 10%; at 40% the batch is nearly half as large as the one you pay for, and "
-            "at 90% a run trains on a tenth of its data."
+            "In too many groups every rollout earns the same reward. The advantage of a rollout is its reward minus "
+            "its group's mean, over the group's spread: where all agree it is 0 for each of them, and the group "
+            "adds nothing to the gradient. Its rollouts were generated and scored for nothing. Some such groups are "
+            "normal, 5 to 10%; past 40% the batch that is learned from is little more than half of the one you pay "
+            "for, and at 90% a run trains on a tenth of its data."
         ),
         looks_like=(
             "The zero-variance share climbs and stays high while the mean spread within groups sinks; strips of "
@@ -69,8 +69,8 @@ class DegenerateGroups(SeriesDetector):
                 "the useful prompts are those that it gets right sometimes"
             ),
             "Rebalance the mixture, or skip prompts that were all right or all wrong the last time",
-            "Raise the sampling temperature, after a look at what the sampler really uses",
             "Make groups larger: more rollouts of a prompt disagree more often, at a cost that grows alike",
+            "Raise the sampling temperature, after a look at what the sampler really uses",
             (
                 "Grade the reward: partial credit for verifiable steps gives a group more values to differ by than "
                 "0 and 1"
@@ -157,9 +157,9 @@ _ADVICE = {
     "all_fail": (
         "Mix in easier prompts: those of which the policy gets some right now and then",
         "Look at the rollouts below: can the reward be earned at all, and is a right answer recognised?",
-        "Give partial credit for verifiable steps, so that failures differ",
         "Make groups larger: a success in 50 shows in a group of 16 more often than in one of 4",
-        "Raise the sampling temperature last: it helps little where nothing is right",
+        "Raise the sampling temperature, which helps little where nothing is right",
+        "Give partial credit for verifiable steps, so that failures differ",
     ),
     "all_pass": (
         "Mix in harder prompts, or move on to the next tier: these are solved",
@@ -277,9 +277,9 @@ class RewardStdDeath(SeriesDetector):
     )
     page = Page(
         what=(
-            "Not only within groups, over the whole batch the rewards are one and the same: no prompt is easier "
-            "than another, no rollout better. Either everything is solved, or nothing is, or the scorer says "
-            "one thing to everybody."
+            "All rewards of a batch are one and the same. Not only within groups: no prompt is easier than another, "
+            "no rollout better. Either everything is solved, or nothing is, or the scorer says one thing to "
+            "everybody."
         ),
         looks_like="The reward's std lies on the zero line; the reward curve is a ruled line.",
         decides=(

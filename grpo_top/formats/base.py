@@ -1,7 +1,8 @@
 """What a format is: a claim on a file, and a reader that turns its bytes into records.
 
-A format knows nothing of tailing, of the history or of the screen. Its readers are fed whole lines, or whole
-files, and answer with records; the same bytes give the same records however they were cut.
+A format knows nothing of tailing, of the history or of the screen. Its readers are fed whole lines, whole
+files or pieces of a byte stream, and answer with records; the same bytes give the same records however they
+were cut. A database is the exception: its reader is told where it lies and looks into it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from grpo_top.records import Rollout
 from grpo_top.sources.lines import Lines
 
 if TYPE_CHECKING:
-    from pathlib import PurePath
+    from pathlib import Path, PurePath
 
     from grpo_top.records import Location, Record
 
@@ -24,8 +25,10 @@ class Claim(NamedTuple):
 
     confidence: int
     """1 to 100; the highest claim wins. Content that only one framework writes is 90, a mere guess by fields 30."""
-    feed: Literal["lines", "whole"]
-    """`lines`: whole lines as they appear. `whole`: the file once it is complete, again when it is rewritten."""
+    feed: Literal["lines", "whole", "bytes", "database", "none"]
+    """`lines`: whole lines as they appear. `whole`: the file once it is complete, again when it is rewritten.
+    `bytes`: pieces of a binary stream as it grows. `database`: nothing, the reader looks itself (SQLite files,
+    and stores of many small files). `none`: known, and read through another file or of no interest."""
     role: str
     """What the file holds, in a word: `rollouts`, `metrics`, `console`, `config`."""
     writer: str
@@ -41,11 +44,16 @@ class RunContext:
     framework: str | None = None
     logging_steps: int | None = None
     """Optimizer steps between two printed rows, where some file says so."""
+    wanted: str | None = None
+    """Name or id of the run to read where one place holds several, if the user has said."""
     notes: dict[str, object] = field(default_factory=dict)
 
 
 class Reader(ABC):
     """Turns one file's bytes into records. One instance a file; it may keep what it needs from earlier lines."""
+
+    note: str = ""
+    """One line for the user about what is left out and why; empty where nothing is."""
 
     def feed(self, lines: Lines) -> list[Record]:
         """Records of these lines, in order. A line that cannot be read gives a `Skipped`, never an exception."""
@@ -55,8 +63,27 @@ class Reader(ABC):
         """Records of a complete file."""
         raise NotImplementedError
 
+    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
+        """Records of the next piece, which begins at `offset` where the one before ended.
+
+        What is not whole yet is kept for the next call. After a rewrite a new reader begins at offset 0.
+        """
+        raise NotImplementedError
+
+    def poll(self, path: Path, last: bool = False) -> list[Record]:
+        """The next new records of a store; empty where there are none now. Nothing is written or locked.
+
+        `last`: nothing more will come, so that nothing is put off. OSError, with a reason for the user, where the
+        store cannot be read now: it is polled again.
+        """
+        raise NotImplementedError
+
+    def idle(self) -> list[Record]:
+        """Records that are whole but wait for more of their step, now that nothing has come for a while."""
+        return []
+
     def end(self) -> list[Record]:
-        """Records that were waiting for a line that did not come: the source has ended."""
+        """Records that were waiting for what did not come: the source has ended. The second call gives nothing."""
         return []
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:

@@ -8,13 +8,12 @@ evaluation overwrites the file of its step, so a file's split is unknown.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
+from grpo_top.formats.completions import blocks, given, known_rewards, note_rewards, reward_columns
 from grpo_top.formats.conversation import conversation, texts
-from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record
+from grpo_top.formats.decode import bare, head_records, integer, numbers, parse_record
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.trl_console import ConsoleReader, console_claim
 from grpo_top.formats.trl_rows import NAME, is_grpo, row_records
@@ -33,7 +32,6 @@ _STATE_KEYS = (b'"log_history"', b'"global_step"')
 _GRPO_KEYS = re.compile(
     rb'"(?:reward|reward_std|rewards/[^"]+|completions?[/_][^"]*length|frac_reward_zero_std)"\s*:'
 )
-_NO_REWARDS = frozenset(("step", "prompt", "completion", "advantage", "advantages", "group", "index"))
 
 
 class Trl(Format):
@@ -115,20 +113,9 @@ class TrainerStateReader(Reader):
                 found.append(Skipped(f"row {place} of log_history without a step", 0))
             else:
                 metrics = numbers(row)
-                self._note_rewards(metrics)
+                note_rewards(self._context, metrics)
                 found.extend(row_records(step, metrics, rank=2))
         return found
-
-    def _note_rewards(self, metrics: Mapping[str, object]) -> None:
-        _reward_names(self._context).update(
-            key.split("/")[1] for key in metrics if key.startswith("rewards/")
-        )
-
-
-def _reward_names(context: RunContext) -> set[str]:
-    """Names of the run's reward functions, as far as a log has said them."""
-    names = context.notes.setdefault("trl reward functions", set())
-    return names if isinstance(names, set) else set()
 
 
 class ParquetReader(Reader):
@@ -156,7 +143,7 @@ class ParquetReader(Reader):
         if "step" not in table.column_names:
             return [Skipped("parquet table without a step column", 0)]
         doubles = {field.name for field in table.schema if pa.types.is_floating(field.type)}
-        columns = _reward_columns(table.column_names, doubles, _reward_names(self._context))
+        columns = reward_columns(table.column_names, doubles, known_rewards(self._context))
         return list(_rollouts(rows, columns))
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
@@ -167,49 +154,11 @@ class ParquetReader(Reader):
         return None
 
 
-def _reward_columns(columns: Sequence[str], numeric: set[str], known: set[str]) -> list[str]:
-    """The reward functions' columns: those that a log has named, else the numeric ones after the completion.
-
-    Columns that the user adds (`log_extra`) come after them, so the first one that is no number ends them.
-    """
-    named = [name for name in columns if name in known]
-    if named:
-        return named
-    found: list[str] = []
-    for name in columns:
-        if name in _NO_REWARDS:
-            if name.startswith("advantage"):
-                break
-        elif name in numeric:
-            found.append(name)
-        else:
-            break
-    return found
-
-
 def _rollouts(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Iterator[Record]:
     prompts = [repr(row.get("prompt")) for row in rows]
-    for place, (row, (group, index)) in enumerate(zip(rows, _blocks(prompts), strict=True)):
+    for place, (row, (group, index)) in enumerate(zip(rows, blocks(prompts), strict=True)):
         record = _rollout(row, columns, Location(place, 0), str(group), index)
         yield record or Skipped("rollout without a step", place)
-
-
-def _blocks(prompts: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """(group, index in it) of each row: a group is a block of equal prompts.
-
-    Two neighbouring groups with one prompt make a block of double length: where every block is a multiple of
-    the most common length, blocks are cut to it.
-    """
-    runs = [len(list(run)) for _, run in groupby(prompts)]
-    counts = Counter(runs)
-    size = min(counts, key=lambda length: (-counts[length], length), default=0)
-    cut = bool(runs) and all(length % size == 0 for length in runs)
-    group = -1
-    for length in runs:
-        for place in range(length):
-            index = place % size if cut else place
-            group += index == 0
-            yield group, index
 
 
 def _rollout(
@@ -225,20 +174,14 @@ def _rollout(
         group=group,
         reward=None,
         index=index,
-        rewards={name: _known(row.get(name)) for name in columns} or None,
+        rewards={name: given(row.get(name)) for name in columns} or None,
         split=None,
         prompt=texts(prompt),
         completion=texts(completion),
         messages=conversation(prompt, completion) if chat else None,
-        advantage=_known(row.get("advantage")),
+        advantage=given(row.get("advantage")),
         location=location,
     )
-
-
-def _known(value: object) -> float | None:
-    """A number of the table; NaN there says that the reward function gave None."""
-    found = number(value)
-    return None if found is None or found != found else found  # noqa: PLR0124 the test for NaN
 
 
 class CompletionLinesReader(JsonLinesReader):
@@ -254,7 +197,7 @@ class CompletionLinesReader(JsonLinesReader):
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout."""
         numeric = {name for name, value in raw.items() if isinstance(value, float) or value is None}
-        columns = _reward_columns(list(raw), numeric, _reward_names(self._context))
+        columns = reward_columns(list(raw), numeric, known_rewards(self._context))
         rollout = _rollout(raw, columns, location, None, None)
         if rollout is None:
             raise ValueError("rollout without a step")

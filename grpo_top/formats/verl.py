@@ -135,7 +135,7 @@ class MetricsReader(JsonLinesReader):
         if not self._announced:
             self._announced = True
             yield Run(framework=NAME)
-        yield from _rows(step, numbers(data), 1, location)
+        yield from metric_rows(step, numbers(data), 1, location)
 
 
 class ConsoleReader(Reader):
@@ -169,7 +169,9 @@ class ConsoleReader(Reader):
             yield known
         for position, start in enumerate(starts):
             end = starts[position + 1].start() if position + 1 < len(starts) else len(part)
-            yield from _rows(int(start["step"]), _printed_numbers(part[start.end() : end]), PRINTED, location)
+            yield from metric_rows(
+                int(start["step"]), _printed_numbers(part[start.end() : end]), PRINTED, location
+            )
 
 
 def _printed_numbers(printed: str) -> dict[str, float | None]:
@@ -177,7 +179,9 @@ def _printed_numbers(printed: str) -> dict[str, float | None]:
     return numbers({key.strip(): value.strip() for key, _, value in pairs})
 
 
-def _rows(step: int, metrics: dict[str, float | None], rank: int, location: Location) -> Iterator[Record]:
+def metric_rows(
+    step: int, metrics: dict[str, float | None], rank: int, location: Location
+) -> Iterator[Record]:
     """A row's training numbers as a step, its `val-` numbers as one evaluation for each data source.
 
     Names are `val-core/SOURCE/VARIABLE/STATISTIC` (`val-aux/` likewise), where a source may hold slashes and so

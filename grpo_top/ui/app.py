@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from textual.app import App, SystemCommand
+from textual.widgets import Input
 
+from grpo_top.config import Settings
 from grpo_top.monitor import LiveMonitor, Monitor
 from grpo_top.ui.glyphs import ASCII, UNICODE, Glyphs
 from grpo_top.ui.keys import APP_KEYS, bindings
 from grpo_top.ui.screens.base import RunScreen
+from grpo_top.ui.screens.browser import BrowserScreen
+from grpo_top.ui.screens.findings import FindingsScreen
+from grpo_top.ui.screens.help import HelpScreen
 from grpo_top.ui.screens.monitor import MonitorScreen
+from grpo_top.ui.screens.panel import PanelScreen
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, THEMES, choose_theme
 from grpo_top.ui.view import View
 
@@ -24,9 +30,9 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
-    from grpo_top.config import Settings
     from grpo_top.snapshot import Snapshot
 
+_STDIN = 0
 _THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
 
 
@@ -38,6 +44,7 @@ def run(
     app = GrpoTop(
         monitor.snapshot(),
         monitor,
+        settings=settings,
         glyphs=ASCII if ascii_only else UNICODE,
         theme=theme_name(theme, os.environ),
         redraws_per_second=2 if _is_remote(os.environ) else 4,
@@ -63,6 +70,7 @@ class GrpoTop(App[int]):
     Args:
         first: the picture to begin with.
         monitor: what brings newer ones; without it `first` is shown, and what `take` is given.
+        settings: what the user has set; the screens show it beside the rules.
         glyphs: the set of marks to draw with.
         theme: a name of `THEMES`.
         redraws_per_second: how often a newer picture is drawn at most.
@@ -72,23 +80,33 @@ class GrpoTop(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS), ("ctrl+c", "quit", "quit")]
     ALLOW_SELECT: ClassVar[bool] = False
     TITLE = "grpo-top"
+    CSS = """
+    CommandPalette { background: $background; }
+    CommandPalette > Vertical { margin-top: 0; background: $surface; }
+    CommandPalette #--input { border: none; }
+    CommandPalette #--input.--list-visible { border: none; }
+    CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
+    """
 
     def __init__(
         self,
         first: Snapshot,
         monitor: Monitor | None = None,
         *,
+        settings: Settings | None = None,
         glyphs: Glyphs = UNICODE,
         theme: str = DARK_NAME,
         redraws_per_second: float = 4,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(ansi_color=True if theme == ANSI_NAME else None)
+        self.settings = settings or Settings()
         self.glyphs = glyphs
         self.where = () if monitor is None else monitor.where
         self._clock = clock
         self._newest = first
         self._period = 1 / redraws_per_second
+        self._has_terminal = os.isatty(_STDIN)
         self._live = None if monitor is None else LiveMonitor(monitor, self.take)
         self.view = View(first, None, clock())
         self._presented = 0.0
@@ -127,9 +145,15 @@ class GrpoTop(App[int]):
         yield SystemCommand("Rollouts", "steps, groups and rollouts", self.action_rollouts)
         yield SystemCommand("Pause", "hold the view at this step, or let it go on", self.action_pause)
         yield SystemCommand("Go live", "follow the newest step again", self.action_live)
-        yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
+        if not self.no_color:
+            yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
         yield SystemCommand("Help", "the keys of this screen", self.action_help)
         yield SystemCommand("Quit", "leave grpo-top", self.action_quit)
+
+    def action_command_palette(self) -> None:
+        """Open the palette, its cursor steady: a blinking one writes to the terminal forever."""
+        super().action_command_palette()
+        self.call_after_refresh(self._steady_cursors)
 
     async def action_back(self) -> None:
         """Leave the top screen, never the monitor."""
@@ -154,44 +178,41 @@ class GrpoTop(App[int]):
 
     def action_findings(self, selected: str | None = None) -> None:
         """Open the findings, at one of them where it is named."""
-        from grpo_top.ui.screens.findings import FindingsScreen
-
         if not isinstance(self.screen, FindingsScreen):
             self.push_screen(FindingsScreen(selected))
 
     def action_panel(self, panel: str) -> None:
         """Open a panel whole."""
-        from grpo_top.ui.screens.panel import PanelScreen
-
         self.push_screen(PanelScreen(panel))
 
     def action_rollouts(self) -> None:
         """Open the browser at the view's step."""
-        from grpo_top.ui.screens.browser import BrowserScreen
-
         if not isinstance(self.screen, BrowserScreen):
             self.push_screen(BrowserScreen(step=self.view.step))
 
     async def action_search(self) -> None:
         """Open the browser at its filter."""
-        from grpo_top.ui.screens.browser import BrowserScreen
-
         browser = BrowserScreen(step=self.view.step)
         await self.push_screen(browser)
         browser.action_filter()
 
     def action_help(self) -> None:
         """Show the keys of the screen on top."""
-        from grpo_top.ui.screens.help import HelpScreen
-
         if isinstance(self.screen, RunScreen):
             self.push_screen(HelpScreen(self.screen.keys()))
+
+    def _steady_cursors(self) -> None:
+        for line in self.screen.query(Input):
+            line.cursor_blink = False
 
     def _look_at(self, cursor: int | None) -> None:
         self._present(replace(self.view, cursor=cursor, now=self._clock()))
 
     def _tick(self) -> None:
         """Draw what is newer: a newly judged step at once, what else has changed once a second."""
+        if self._has_terminal and not os.isatty(_STDIN):
+            self.exit()  # the terminal has gone; reading from what is left of it would spin
+            return
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
         view = View(self._newest, self.view.cursor, self._clock(), error)
         judged = view.snapshot.judged_step != self.view.snapshot.judged_step

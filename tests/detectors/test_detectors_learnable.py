@@ -89,7 +89,7 @@ def test_graded_rewards_whose_success_is_only_assumed_warn(tmp_path: Path) -> No
     assert "the upper half of the declared range" in found.summary
 
 
-@pytest.mark.parametrize(("spread", "status"), [(0.0, Status.FAIL), (0.3, Status.UNKNOWN)])
+@pytest.mark.parametrize(("spread", "status"), [(0.0, Status.FAIL), (0.3, Status.OK)])
 def test_a_trainers_rewards_that_are_all_zero_are_no_success(spread: float, status: Status) -> None:
     watched = Watched("BASE_SUCCESS_ZERO").rows([{"reward_mean": 0.0, "reward_std": spread}] * 10)
     assert watched.status == status
@@ -100,3 +100,10 @@ def test_a_trainers_own_success_rate_is_taken_without_rollouts() -> None:
     failing = Watched("BASE_SUCCESS_ZERO").series("success_rate", [0.0] * 10)
     assert failing.fired_at == 8
     assert failing.details.evidence["first_rollouts"] == 256
+
+
+def test_steps_on_which_something_was_earned_count_beside_those_that_earned_nothing() -> None:
+    """With one group a step, many a step of a healthy run earns nothing at all."""
+    rows = [{"reward_mean": mean, "reward_std": mean} for mean in (0.0, 0.0, 0.25, 0.0) * 20]
+    assert Watched("BASE_SUCCESS_ZERO").rows(rows).fired_at is None
+    assert Watched("SPARSE_REWARD").rows(rows).fired_at is None

@@ -168,7 +168,9 @@ def _before_and_now(evidence: Mapping[str, Any], width: int, glyphs: Glyphs) -> 
         single = before if isinstance(before, Mapping) else now
         return _pairs_under("now", single, width, glyphs) if isinstance(single, Mapping) else []
     columns = [Column("", least=13)]
-    columns += [Column(_steps_of(part, name), right=True) for name, part in (("before", before), ("now", now))]
+    columns += [
+        Column(_steps_of(part, name), right=True) for name, part in (("before", before), ("now", now))
+    ]
     body = [
         [
             [(_label(name, glyphs), "text")],
@@ -227,7 +229,9 @@ def _write(name: str, value: Any, glyphs: Glyphs) -> str:
         case float():
             return glyphs.plain(_number(name, value))
         case Mapping():
-            return ", ".join(f"{first_line(str(key), 20)} {_write(name, of, glyphs)}" for key, of in value.items())
+            return ", ".join(
+                f"{first_line(str(key), 20)} {_write(name, of, glyphs)}" for key, of in value.items()
+            )
         case Sequence():
             if name == "steps" and len(value) == 2 and all(isinstance(step, int) for step in value):
                 return glyphs.plain(numbers.span(*value))

@@ -29,7 +29,6 @@ from grpo_top.ui.widgets.runs import ends
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from grpo_top.detectors.base import Detector
     from grpo_top.snapshot import Finding
     from grpo_top.ui.evidence.attached import Pair
     from grpo_top.ui.evidence.groups import GroupOf, Reading
@@ -91,7 +90,9 @@ def page_text(page: FindingPage, glyphs: Glyphs) -> str:
 def _borders(view: View, entry: Entry, glyphs: Glyphs) -> tuple[list[Run], list[Run]]:
     if entry.item is not None:
         role = "info" if entry.status == Status.UNKNOWN else "ok"
-        return [(f"{glyphs.mark(entry.status)} ", role), ("to log", "text bold")], [(entry.item.status, "dim")]
+        return [(f"{glyphs.mark(entry.status)} ", role), ("to log", "text bold")], [
+            (entry.item.status, "dim")
+        ]
     role = "dim" if entry.section == CLEARED else STATUS_ROLES[entry.status]
     title: list[Run] = [(f"{glyphs.mark(entry.status)} {entry.key}", f"{role} bold")]
     said = "cleared" if entry.section == CLEARED else word(entry.status).lower()
@@ -125,7 +126,11 @@ def _lead(view: View, entry: Entry, width: int, glyphs: Glyphs) -> list[Row]:
         return _to_log(entry, line, glyphs)
     rows: list[Row] = []
     if entry.finding is not None:
-        rows += wrapped(glyphs.plain(safe(entry.finding.summary)), line, "bright bold" if entry.section == FIRST else "text bold")
+        rows += wrapped(
+            glyphs.plain(safe(entry.finding.summary)),
+            line,
+            "bright bold" if entry.section == FIRST else "text bold",
+        )
     elif entry.needs:
         names = ", ".join(dict.fromkeys(field_of(name) for name in entry.needs))
         rows += wrapped(glyphs.plain(f"it needs what this log does not hold: {names}"), line, "text bold")
@@ -157,7 +162,9 @@ def _evidence(view: View, finding: Finding, width: int, glyphs: Glyphs) -> list[
     rows = evidence_rows(finding.evidence, view.snapshot, width, glyphs)
     rows += flow(_judged(view, finding, glyphs), width)
     if len(finding.episodes) > 1:
-        shown = finding.episodes if view.cursor is None else [e for e in finding.episodes if e[0] <= view.cursor]
+        shown = (
+            finding.episodes if view.cursor is None else [e for e in finding.episodes if e[0] <= view.cursor]
+        )
         spans = "  ".join(numbers.span(*episode) for episode in shown[-8:])
         more = f"  and {len(shown) - 8} before" if len(shown) > 8 else ""
         rows += flow([("stood in steps", [(glyphs.plain(f"{spans}{more}"), "text")])], width)

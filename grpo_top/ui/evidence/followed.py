@@ -72,10 +72,11 @@ def followed(view: View, finding: Finding, width: int, glyphs: Glyphs) -> list[R
     if room < 8:
         return numbers_only
     gap: Run = (" " * (GAP + 1), "")
-    courses = [_axis(view, finding, room), *(_course(view, finding, name, room, glyphs) for name, _, _ in chosen)]
-    return [
-        [*_trimmed(row), gap, *course] for row, course in zip(numbers_only, courses, strict=True)
+    courses = [
+        _axis(view, finding, room),
+        *(_course(view, finding, name, room, glyphs) for name, _, _ in chosen),
     ]
+    return [[*_trimmed(row), gap, *course] for row, course in zip(numbers_only, courses, strict=True)]
 
 
 def _trimmed(row: Row) -> Row:
@@ -87,7 +88,7 @@ def _chosen(view: View, finding: Finding, spans: Windows) -> list[str]:
     """The finding's own series first, then headlines that have changed."""
     detector = BY_ID.get(finding.id)
     own = [*series_of(finding.evidence), *(detector.series if detector is not None else ())]
-    found = []
+    found: list[str] = []
     for name in dict.fromkeys((*own, *HEADLINES)):
         if not is_known(name) or view.series(name) is None or len(found) == MOST:
             continue

@@ -51,9 +51,9 @@ def judged_rows(
     return rows, owners
 
 
-def judged_frame(focused: bool) -> Frame:
+def judged_frame() -> Frame:
     """The box."""
-    return Frame([("How it is judged", "text bold")], [("x", "accent bold"), (" explain", "dim")], focused=focused)
+    return Frame([("How it is judged", "text bold")], [("x", "accent bold"), (" explain", "dim")])
 
 
 def _finding(view: View, id_: str) -> Finding | None:
@@ -68,10 +68,11 @@ def _loud(view: View, id_: str, settings: Settings, width: int, glyphs: Glyphs) 
     name = f"{role} bold" if status >= Status.WARN else role
     rows: list[Row] = [[(f"{glyphs.mark(status)} {id_}", name), (f"  {when}", "text")]]
     rows += _short(glyphs.plain(rule(BY_ID[id_], settings)), "dim", width, 3, glyphs)
-    numbers_now = _now(view, id_, glyphs)
+    said_now = finding is not None and status > Status.WATCH and finding.active and view.cursor is None
+    numbers_now = [] if said_now else _now(view, id_, glyphs)
     if numbers_now:
         rows.append([("  ", ""), *numbers_now])
-    if finding is not None and status > Status.WATCH:
+    if finding is not None and said_now:
         rows += _short(glyphs.plain(safe(finding.summary)), "text", width, 2, glyphs)
     return rows
 
@@ -80,7 +81,18 @@ def _short(text: str, role: str, width: int, most: int, glyphs: Glyphs) -> list[
     """A text on `most` rows at most, cut with an ellipsis."""
     rows = wrapped(text, width - 2, role)
     if len(rows) > most:
-        rows[most - 1 :] = [[(fit(f"{line_of(rows[most - 1])} {line_of(rows[most])}", width - 2, ellipsis=glyphs.ellipsis), role)]]
+        rows[most - 1 :] = [
+            [
+                (
+                    fit(
+                        f"{line_of(rows[most - 1])} {line_of(rows[most])}",
+                        width - 2,
+                        ellipsis=glyphs.ellipsis,
+                    ),
+                    role,
+                )
+            ]
+        ]
     return [[("  ", ""), *row] for row in rows]
 
 

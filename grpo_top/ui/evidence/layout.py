@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between columns of a table."""
+CUT = 10
+"""Cells that are left of a column of texts that is cut."""
 
 
 def ruled(left: Sequence[Run], right: Sequence[Run], width: int, sign: Run, ellipsis: str) -> Row:
@@ -31,7 +33,9 @@ def ruled(left: Sequence[Run], right: Sequence[Run], width: int, sign: Run, elli
     return [run for run in (*first, (sign[0] * gap, sign[1]), *last) if run[0]]
 
 
-def wrapped(text: str, width: int, role: str = "text", *, first: str = "", rest: str | None = None) -> list[Row]:
+def wrapped(
+    text: str, width: int, role: str = "text", *, first: str = "", rest: str | None = None
+) -> list[Row]:
     """A text in lines of at most `width` cells; `first` stands before the first line, `rest` before the others."""
     lead, lines, line = first, [], ""
     later = " " * cell_len(first) if rest is None else rest
@@ -77,7 +81,7 @@ def table(
     """A table's header and rows, columns as wide as their widest cell; the last one is cut where it must be."""
     sizes = [_size(column, [row[index] for row in body], glyphs) for index, column in enumerate(columns)]
     shown = list(range(len(columns)))
-    while sum(sizes[index] + GAP for index in shown) - GAP > width:
+    while _least(sizes, shown, columns) > width:
         ranks = [columns[index].rank for index in shown]
         if not any(ranks):
             break
@@ -94,6 +98,13 @@ def table(
             row += [(blank, ""), *cell] if column.right else [*cell, (blank, "")]
         rows.append(filled([run for run in row if run[0]], width, glyphs.ellipsis))
     return rows
+
+
+def _least(sizes: Sequence[int], shown: Sequence[int], columns: Sequence[Column]) -> int:
+    """Cells that columns take at least: a last one of texts may be cut, the others may not."""
+    *others, last = shown
+    end = sizes[last] if columns[last].right else min(sizes[last], CUT)
+    return sum(sizes[index] + GAP for index in others) + end
 
 
 def _size(column: Column, cells: Sequence[Sequence[Run]], glyphs: Glyphs) -> int:
@@ -134,22 +145,23 @@ def box(frame: Frame, rows: Sequence[Row], width: int, height: int, glyphs: Glyp
     ]
 
 
-def aired(rows: Iterable[Row]) -> list[Row]:
-    """Rows with the blank that stands before them in a box."""
-    return [[(" ", ""), *row] for row in rows]
+def aired(rows: Iterable[Row], width: int, glyphs: Glyphs = UNICODE) -> list[Row]:
+    """Rows for a box that is `width` cells wide: with the blank before them, and cut where the one after them is."""
+    return [selectable(row, width, False, glyphs) for row in rows]
 
 
-def selectable(row: Sequence[Run], width: int, chosen: bool, glyphs: Glyphs = UNICODE, mark: bool = True) -> Row:
-    """A row of a list in a box that is `width` cells wide; the chosen one is raised, with ▸ before it."""
-    if not chosen:
-        return [(" ", ""), *row]
-    lead = (glyphs.selected if mark else " ", "accent bold")
-    return on_ground(filled([lead, *row], width - 2, glyphs.ellipsis), "raised")
-
-
-def _edge(
-    left: Sequence[Run], right: Sequence[Run], inner: int, sign: str, role: str, glyphs: Glyphs
+def selectable(
+    row: Sequence[Run], width: int, chosen: bool, glyphs: Glyphs = UNICODE, mark: bool = True
 ) -> Row:
+    """A row of a list in a box that is `width` cells wide; the chosen one is raised, with ▸ before it."""
+    shown = cut(row, width - 4, glyphs.ellipsis)
+    if not chosen:
+        return [(" ", ""), *shown]
+    lead = (glyphs.selected if mark else " ", "accent bold")
+    return on_ground(filled([lead, *shown], width - 2, glyphs.ellipsis), "raised")
+
+
+def _edge(left: Sequence[Run], right: Sequence[Run], inner: int, sign: str, role: str, glyphs: Glyphs) -> Row:
     """A border between its corners: `inner` + 2 cells."""
 
     def set_in(runs: Sequence[Run]) -> list[Run]:

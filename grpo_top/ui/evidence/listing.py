@@ -97,6 +97,8 @@ def _order(entry: Entry) -> tuple[int, int, int]:
 def _of_finding(view: View, finding: Finding, first: Finding | None) -> Entry:
     status, since = view.status(finding.id), onset(view, finding)
     detail = first_line(finding.summary, 200)
+    if view.cursor is not None and finding.last_step > view.cursor and now_and_limit(view, finding.id):
+        detail = watch_text(view, finding.id)  # what the finding says itself is of its newest step
     if first is not None and finding.id == first.id:
         return Entry(finding.id, FIRST, finding.severity, finding.stage, f"since {since}", detail, finding)
     if view.is_active(finding):
@@ -198,7 +200,9 @@ def _entry_rows(entry: Entry, width: int, glyphs: Glyphs) -> list[Row]:
     if entry.section == UNJUDGED:
         needs = glyphs.plain(", ".join(field_of(name) for name in entry.needs))
         room = max(width - 10 - len(entry.key), 5)
-        right: list[Run] = [(needs if cells(needs) <= room else fit(needs, room, ellipsis=glyphs.ellipsis), "dim")]
+        right: list[Run] = [
+            (needs if cells(needs) <= room else fit(needs, room, ellipsis=glyphs.ellipsis), "dim")
+        ]
         left = [(glyphs.mark(entry.status), role), (f" {stage} ", "faint"), (entry.key, "dim")]
         return [_line(left, right, width, glyphs)]
     loud = f"{role} bold" if entry.status >= Status.WARN else role

@@ -33,7 +33,7 @@ class Opened:
     companions: tuple[str, ...]
     """What is drawn under it: the first that the log has."""
     columns: tuple[str, ...]
-    """Of the table by family, see `parts.COLUMNS`."""
+    """Of the table by family, see `parts.COLUMNS`; `*` stands for the reward's components."""
     worst: tuple[str, ...]
     """Orders of the list of groups, see `worst.ORDERS`; the first is the panel's own."""
     bins: str = ""
@@ -50,7 +50,7 @@ OPENED: dict[str, Opened] = {
             ("reward_mean",),
             "",
             ("success_rate", "reward_std"),
-            ("groups", "reward", "group σ", "success", "errors"),
+            ("groups", "reward", "*", "success", "errors"),
             ("mean", "errors", "newest"),
             "reward",
         ),
@@ -90,7 +90,7 @@ OPENED: dict[str, Opened] = {
             ("parse_failure_rate",),
             "PARSE_FAILURES",
             ("success_rate", "truncation_rate"),
-            ("rollouts", "unparsed", "truncated", "errors", "success"),
+            ("rollouts", "unparsed", "cut", "success", "errors"),
             ("unparsed", "mean", "newest"),
             "endings",
         ),
@@ -100,7 +100,7 @@ OPENED: dict[str, Opened] = {
             ("completion_tokens_p50", "completion_tokens_mean"),
             "",
             ("truncation_rate", "reward_length_corr"),
-            ("rollouts", "length", "p95", "truncated", "success"),
+            ("rollouts", "length", "p95", "cut", "success"),
             ("length", "truncated", "newest"),
             "length",
             limit_word="budget",

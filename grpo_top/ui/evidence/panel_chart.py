@@ -36,7 +36,14 @@ _LEAST, _COMPANION = 5, 5
 
 
 def chart_box(
-    view: View, panel: Panel, opened: Opened, facts: PanelFacts, width: int, height: int, settings: Settings, glyphs: Glyphs
+    view: View,
+    panel: Panel,
+    opened: Opened,
+    facts: PanelFacts,
+    width: int,
+    height: int,
+    settings: Settings,
+    glyphs: Glyphs,
 ) -> list[Row]:
     """The box of `width` x `height` cells."""
     plot = main_plot(view, opened, facts)
@@ -45,10 +52,13 @@ def chart_box(
     if plot is None:
         said = facts.missing or "nothing to draw yet"
         rows: list[Row] = [[(f"{glyphs.unknown} ", "info"), (said, "dim")]]
-        return box(Frame([(panel.title, "text bold")], role=role), aired(rows), width, height, glyphs)
+        return box(
+            Frame([(panel.title, "text bold")], role=role), aired(rows, width, glyphs), width, height, glyphs
+        )
     facts_runs = _header(view, opened, plot, facts, settings, inner - len(plot.title) - 8, glyphs)
     frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, role=role)
-    return box(frame, aired(_rows(view, panel, opened, plot, inner, height - 2, glyphs)), width, height, glyphs)
+    rows = _rows(view, panel, opened, plot, inner, height - 2, glyphs)
+    return box(frame, aired(rows, width, glyphs), width, height, glyphs)
 
 
 def _rows(
@@ -56,7 +66,9 @@ def _rows(
 ) -> list[Row]:
     most = 4 if height >= 17 else 3 if height >= 13 else 2 if height >= 9 else 1
     over = lanes(view, panel.detectors, most)
-    under = companion_plot(view, opened, plot.series) if height - len(over) >= _LEAST + _COMPANION + 1 else None
+    under = (
+        companion_plot(view, opened, plot.series) if height - len(over) >= _LEAST + _COMPANION + 1 else None
+    )
     rest = height - len(over) - (0 if under is None else _COMPANION + 1)
     spec = replace(plot.spec, label_width=_LABELS, ticks=under is None)
     lower = None if under is None else replace(under.spec, label_width=_LABELS, total_steps=_end(plot))
@@ -83,7 +95,7 @@ def _end(plot: Plot) -> int:
 def _header(
     view: View, opened: Opened, plot: Plot, facts: PanelFacts, settings: Settings, room: int, glyphs: Glyphs
 ) -> list[Run]:
-    """The mean of the last 20 steps, this step, the limit, and how long it was crossed; as much as there is room for."""
+    """The mean of the last 20 steps, this step, the limit, how long it was crossed: what there is room for."""
     parts: list[list[Run]] = []
     status = facts.headline.status
     mark: Run = (f" {glyphs.mark(status)}", STATUS_ROLES[status])
@@ -98,7 +110,8 @@ def _header(
         parts.append([(glyphs.plain(facts.headline.text), value_role), mark])
     if plot.spec.limit is not None:
         value = plot.spec.limit.value
-        said = write(value) if opened.judge else numbers.setting(value).removesuffix(".0")
+        said = numbers.share(value) if plot.spec.share else numbers.setting(value)
+        said = said.removesuffix(".0") if plot.series else said
         parts.append([(f"{opened.limit_word} ", "dim"), (glyphs.plain(said), "limit")])
         sustain = _knob(opened.judge, "sustain", settings)
         if sustain is not None and plot.series:

@@ -14,7 +14,7 @@ from grpo_top.ui.evidence.pool import Pool, unknown_as_nan
 from grpo_top.ui.glyphs import STATUS_ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NAME = 12
 """Cells of a part's name at most."""
+COMPONENTS = 4
+"""Components of the reward that have a column, where there is room."""
 KINDS = ("family", "tier", "sampler")
 
 
@@ -115,13 +117,29 @@ COLUMNS: dict[str, Told] = {
     "texts": Told("value", lambda pool, part: _mean(pool.texts[part.groups])),
     "identical": Told("share", _identical),
     "unparsed": Told("share", _unparsed, "parse_failure_rate"),
-    "truncated": Told("share", _yes("truncated"), "truncation_rate"),
+    "cut": Told("share", _yes("truncated"), "truncation_rate"),
     "length": Told("value", lambda pool, part: _mean(pool.length[part.rollouts])),
     "p95": Told("value", _p95),
     "lag": Told("value", lambda pool, part: _mean(pool.lag[part.rollouts])),
     "max lag": Told("count", _max_lag, "version_lag_max"),
 }
 """By their titles."""
+
+
+def told_of(view: View, opened: Opened) -> dict[str, Told]:
+    """The columns of a panel's table by their titles."""
+    found: dict[str, Told] = {}
+    for name in opened.columns:
+        if name == "*":
+            for component in view.snapshot.run.components[:COMPONENTS]:
+                found[first_line(component, NAME)] = Told("value", _component(component))
+        else:
+            found[name] = COLUMNS[name]
+    return found
+
+
+def _component(name: str) -> Callable[[Pool, Part], float | None]:
+    return lambda pool, part: _mean(pool.component(name)[part.rollouts])
 
 
 def parts_of(pool: Pool) -> list[Part]:
@@ -146,7 +164,8 @@ def part_rows(
 ) -> list[Row]:
     """The table's rows, for a box `width` cells wide inside; a span without rollouts is left out."""
     now, before = pools
-    columns = [Column(""), *(Column(name, right=True, rank=place) for place, name in enumerate(opened.columns))]
+    told = told_of(view, opened)
+    columns = [Column(""), *(Column(name, right=True, rank=place) for place, name in enumerate(told))]
     spans = [
         (f"steps {windows.now.text}" if windows.now else "", now, True),
         (f"steps {windows.before.text}, {windows.what}" if windows.before else "", before, False),
@@ -156,7 +175,7 @@ def part_rows(
     for title, pool, late in spans:
         if title and len(pool.rows):
             heads[len(body)] = title
-            body += [_cells(view, opened, pool, part, late, glyphs) for part in parts_of(pool)]
+            body += [_cells(view, opened, told, pool, part, late, glyphs) for part in parts_of(pool)]
     if not body:
         return [[(f"{glyphs.unknown} ", "info"), ("no rollouts in this log", "dim")]]
     rows = table(columns, body, width, glyphs)
@@ -169,11 +188,16 @@ def part_rows(
 
 
 def _cells(
-    view: View, opened: Opened, pool: Pool, part: Part, late: bool, glyphs: Glyphs
+    view: View,
+    opened: Opened,
+    columns: Mapping[str, Told],
+    pool: Pool,
+    part: Part,
+    late: bool,
+    glyphs: Glyphs,
 ) -> list[list[Run]]:
     cells: list[list[Run]] = [[(f"  {part.name}", "text bold" if part.name == "all" else "text")]]
-    for name in opened.columns:
-        told = COLUMNS[name]
+    for told in columns.values():
         value = told.of(pool, part)
         text = glyphs.plain(Measure("", told.kind).write(value))
         role = "info" if value is None else _role(view, opened, told, value) if late else "text"
@@ -193,9 +217,9 @@ def _role(view: View, opened: Opened, told: Told, value: float) -> str:
     return f"{role} bold" if value >= threshold else role
 
 
-def part_frame(view: View, glyphs: Glyphs, focused: bool) -> Frame:
+def part_frame(view: View, glyphs: Glyphs) -> Frame:
     """The table's box: which of the parts are not logged."""
     columns = view.snapshot.rollouts.columns
     missing = [kind for kind in KINDS[:2] if not len(columns[kind]) or columns[kind].max(initial=-1) < 0]
     said: list[Run] = [(glyphs.plain(f"{' and '.join(missing)}: not logged"), "dim")] if missing else []
-    return Frame([("By family", "text bold")], said, focused=focused)
+    return Frame([("By family", "text bold")], said)

@@ -47,14 +47,25 @@ class Pool:
         self.judged: Bools = _joined([batch.judged for _, batch in batches], np.bool_)
         self.flat: Bools = _joined([batch.flat for _, batch in batches], np.bool_)
         self.size: Ints = _joined([batch.group_size for _, batch in batches], np.int64)
-        self.texts: Floats = _joined([_or_unknown(batch.distinct_texts, batch.groups) for _, batch in batches], float)
+        self.texts: Floats = _joined(
+            [_or_unknown(batch.distinct_texts, batch.groups) for _, batch in batches], float
+        )
         """Different texts of each group; NaN unknown."""
-        self.duplicate: Floats = _joined([_or_unknown(batch.duplicates, batch.size) for _, batch in batches], float)
+        self.duplicate: Floats = _joined(
+            [_or_unknown(batch.duplicates, batch.size) for _, batch in batches], float
+        )
         """1 where another rollout of the group has the same text; NaN unknown."""
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of the history for every rollout, see `history.COLUMNS`."""
         return _joined([batch.column(name) for _, batch in self._batches], np.int64)
+
+    def component(self, name: str) -> Floats:
+        """A component of every rollout's reward, NaN unknown."""
+        return _joined(
+            [batch.components.get(name, np.full(batch.size, np.nan)) for _, batch in self._batches],
+            np.float64,
+        )
 
     def names(self, column: str) -> Sequence[str]:
         """The names behind an id column."""

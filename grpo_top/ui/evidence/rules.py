@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from grpo_top.detectors import BY_ID
 from grpo_top.ui.evidence.measures import Measure, kind_of, measure_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from grpo_top.config import Settings
     from grpo_top.detectors.base import Detector, Knob
     from grpo_top.snapshot import DetectorTrack, Finding
@@ -59,13 +62,15 @@ def rule(detector: type[Detector], settings: Settings) -> str:
 
     def value(match: re.Match[str]) -> str:
         knob = knobs.get(match[1])
-        return match[0] if knob is None else _write(knob, chosen.get(knob.name, knob.default))
+        return match[0] if knob is None else _write(knob, knobs, chosen.get(knob.name, knob.default))
 
     return _KNOB.sub(value, said)
 
 
-def _write(knob: Knob, value: float) -> str:
-    share = 0 < value < 1 and ("share" in knob.meaning or "rate" in knob.meaning)
+def _write(knob: Knob, knobs: Mapping[str, Knob], value: float) -> str:
+    """A knob's value: in percent where it, or the threshold that it stands for, is a share."""
+    meaning = knobs.get("threshold", knob).meaning if knob.name.endswith("threshold") else knob.meaning
+    share = 0 < value < 1 and ("share" in meaning or "rate" in meaning)
     return numbers.share(value) if share else f"{value:g}"
 
 
@@ -84,7 +89,7 @@ def now_and_limit(view: View, id_: str) -> tuple[str, str, str] | None:
     if track is None or track.threshold is None or value is None or id_ not in IN_UNITS_OF_SERIES:
         return None
     measure = measure_of(BY_ID[id_].series[0])
-    return measure.label, measure.write(value), measure.write(track.threshold)
+    return measure.label, measure.write(value), write_limit(measure, track.threshold)
 
 
 def judged_numbers(finding: Finding) -> tuple[str, str] | None:
@@ -99,4 +104,11 @@ def judged_numbers(finding: Finding) -> tuple[str, str] | None:
         share = kind_of(series) == "share" and abs(finding.value) <= 1 and abs(finding.threshold) <= 1
         whole = finding.value == round(finding.value) and finding.threshold == round(finding.threshold)
         measure = Measure("", "share" if share else "count" if whole else "value")
-    return measure.write(finding.value), measure.write(finding.threshold)
+    return measure.write(finding.value), write_limit(measure, finding.threshold)
+
+
+def write_limit(measure: Measure, limit: float) -> str:
+    """A limit with the digits that it has, because it is exact."""
+    if measure.kind == "value" and math.isfinite(limit) and (not limit or 1e-3 <= abs(limit) < 1e4):
+        return numbers.signed(f"{limit:.6g}")
+    return measure.write(limit)

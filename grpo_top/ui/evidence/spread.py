@@ -10,7 +10,6 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.text import first_line
 from grpo_top.ui.evidence.layout import Frame
-from grpo_top.ui.evidence.pool import Pool
 from grpo_top.ui.widgets.axis import nice_ceiling
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.ui.evidence.layout import Row
+    from grpo_top.ui.evidence.pool import Pool
     from grpo_top.ui.evidence.windows import Windows
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.view import View
@@ -29,13 +29,13 @@ _LABEL, _COUNT = 8, 7
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 TITLES = {
     "σ": ("Groups by spread", "σ", "groups"),
-    "texts": ("Groups by their texts", "texts", "groups"),
-    "reward": ("Rollouts by reward", "reward", "rollouts"),
+    "texts": ("Groups by texts", "different", "groups"),
+    "reward": ("Rollouts by reward", "", "rollouts"),
     "length": ("Rollouts by length", "tokens", "rollouts"),
     "lag": ("Rollouts by age", "versions", "rollouts"),
-    "endings": ("Rollouts by their end", "reason", "rollouts"),
+    "endings": ("Rollouts by ending", "", "rollouts"),
 }
-"""Title of the box, what is on its axis, and what is counted."""
+"""Title of the box, what is on its axis where the title does not say it, and what is counted."""
 
 
 class Bins(NamedTuple):
@@ -104,7 +104,7 @@ def _texts(now: Pool, before: Pool) -> Bins | None:
 
     def count(pool: Pool) -> list[int]:
         values = pool.texts[np.isfinite(pool.texts)].astype(np.int64)
-        return np.bincount((values - 1) // step, minlength=len(starts)).tolist()
+        return [int(number) for number in np.bincount((values - 1) // step, minlength=len(starts))]
 
     return Bins(labels, count(now), count(before), 0)
 
@@ -145,7 +145,8 @@ def _values(now: NDArray[np.float64], before: NDArray[np.float64], *, whole: boo
 
     def count(values: NDArray[np.float64]) -> list[int]:
         known = values[np.isfinite(values)]
-        return np.bincount(np.searchsorted(np.array(edges) - 1e-9, known, side="right"), minlength=BINS).tolist()
+        places = np.searchsorted(np.array(edges) - 1e-9, known, side="right")
+        return [int(number) for number in np.bincount(places, minlength=BINS)]
 
     return Bins(labels, count(now), count(before))
 
@@ -177,14 +178,14 @@ def spread_rows(
                 ]
             )
     if kind == "σ":
-        rows += [[], _trainable(view, pools, width, glyphs)]
+        rows += [[], _trainable(view, pools, glyphs)]
     return rows
 
 
-def spread_frame(kind: str, glyphs: Glyphs, focused: bool) -> Frame:
+def spread_frame(kind: str, glyphs: Glyphs) -> Frame:
     """The box of the bars."""
     title, axis, _ = TITLES[kind]
-    return Frame([(title, "text bold")], [(glyphs.plain(axis), "dim")], focused=focused)
+    return Frame([(title, "text bold")], [(glyphs.plain(axis), "dim")] if axis else [])
 
 
 def _bar(share: float, width: int, glyphs: Glyphs) -> str:
@@ -198,7 +199,7 @@ def _bar(share: float, width: int, glyphs: Glyphs) -> str:
     return "█" * whole + (_EIGHTHS[rest - 1] if rest else "")
 
 
-def _trainable(view: View, pools: Sequence[Pool], width: int, glyphs: Glyphs) -> Row:
+def _trainable(view: View, pools: Sequence[Pool], glyphs: Glyphs) -> Row:
     """The share of groups with a spread above one unit, before and now."""
     unit = unit_of_spread(view)
     shares = []

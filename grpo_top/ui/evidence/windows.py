@@ -8,6 +8,9 @@ from grpo_top import numbers
 from grpo_top.snapshot import WINDOW
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from grpo_top.snapshot import Finding
     from grpo_top.ui.view import View
 
@@ -53,4 +56,8 @@ def windows(view: View, since: Finding | None) -> Windows:
         before, what = steps[: max(len(steps) - WINDOW, 0)][:WINDOW], "early in the run"
     else:
         before, what = steps[steps < onset(view, since)][-WINDOW:], f"before {since.id}"
-    return Windows(*(Span(int(s[0]), int(s[-1])) if len(s) else None for s in (now, before)), what)
+    return Windows(_span(now), _span(before), what)
+
+
+def _span(steps: NDArray[np.int64]) -> Span | None:
+    return Span(int(steps[0]), int(steps[-1])) if len(steps) else None

@@ -60,7 +60,9 @@ def _share(column: str, wanted: int) -> Callable[[GroupOf], str]:
     def cell(group: GroupOf) -> str:
         values = group.column(column)
         known = [value for value in values if value >= 0]
-        return numbers.ratio(sum(value == wanted for value in known), len(values)) if known else numbers.UNKNOWN
+        return (
+            numbers.ratio(sum(value == wanted for value in known), len(values)) if known else numbers.UNKNOWN
+        )
 
     return cell
 
@@ -130,7 +132,7 @@ def worst_rows(
         Column("σ", right=True, rank=2, least=5),
         Column("texts", rank=3),
         *([Column(chosen.title, right=True)] if chosen.cell else []),
-        Column("most common answer", rank=4),
+        Column("most common answer" if width >= 64 and not chosen.cell else "answer", rank=4),
     ]
     body: list[list[list[Run]]] = []
     for number in shown:
@@ -149,11 +151,16 @@ def worst_rows(
     return table(columns, body, width, glyphs)
 
 
-def worst_frame(pool: Pool, order: str, windows: Windows, glyphs: Glyphs, focused: bool) -> Frame:
+def worst_frame(pool: Pool, order: str, windows: Windows, width: int, glyphs: Glyphs) -> Frame:
     """The list's box: how it is sorted, and how many of the groups are flat."""
-    right: list[Run] = [(glyphs.plain(ORDERS[order].words), "text"), ("   o", "accent bold"), (" order", "dim")]
+    right: list[Run] = [
+        (glyphs.plain(ORDERS[order].words), "text"),
+        ("   o", "accent bold"),
+        (" order", "dim"),
+    ]
     judged = int(pool.judged.sum())
     steps = "" if windows.now is None else f", steps {glyphs.plain(windows.now.text)}"
     said = f"{numbers.count(int(pool.flat.sum()))} flat of {numbers.count(judged)}{steps}"
     foot: list[Run] = [(said, "dim")] if judged else []
-    return Frame([("Groups that make it so", "text bold")], right, foot, focused=focused)
+    title = "Groups that make it so" if width >= 60 else "Groups"
+    return Frame([(title, "text bold")], right, foot)

@@ -85,6 +85,10 @@ class Against:
         rows = self.rows(width, max(1, room // 2), glyphs)
         return [*rows, *([[]] if len(rows) < room else []), *summary]
 
+    def dock_height(self, width: int, glyphs: Glyphs) -> int:
+        """Rows that the dock wants: at most three for a text, a blank one, and the summary."""
+        return len(self.rows(width, 3, glyphs)) + 1 + len(self.summary(width, glyphs))
+
     def summary(self, width: int, glyphs: Glyphs) -> list[Row]:
         """How much differs, in characters and in numbers; and how alike the group's texts are."""
         return [cut(self._counts(glyphs), width), *self._variety(width, glyphs)]

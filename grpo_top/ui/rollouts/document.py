@@ -21,7 +21,7 @@ class Paint(Protocol):
         """A passage's line from offset to offset in parts, each with its role."""
         ...
 
-    def row(self, turn: int | None, row: Row, width: int) -> Row:
+    def row(self, turn: int | None, row: Row, width: int, *, heading: bool) -> Row:
         """A whole row of a turn."""
         ...
 
@@ -33,6 +33,8 @@ class Fixed:
     rows: tuple[Row, ...]
     turn: int | None = None
     """The turn that they belong to."""
+    heading: bool = False
+    """They are the turn's heading: its first cell is kept for a mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,9 @@ class Document:
             parts = [(*line, piece.role)] if paint is None else paint.parts(piece.turn, *line, piece.role)
             texts = [(wrapped.shown(start, end), role) for start, end, role in parts if end > start]
             row = [(" ", ""), piece.bar, (" ", ""), *texts]
-        return row if paint is None else paint.row(piece.turn, row, self.width)
+        if paint is None:
+            return row
+        return paint.row(piece.turn, row, self.width, heading=isinstance(piece, Fixed) and piece.heading)
 
     def _end_of(self, number: int) -> Place:
         piece = self.pieces[number]

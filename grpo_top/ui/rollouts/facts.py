@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grpo_top.records import SAMPLING_ORDER
-from grpo_top.snapshot import Status
 from grpo_top.text import first_line, safe
 from grpo_top.ui import numbers
-from grpo_top.ui.glyphs import STATUS_ROLES
-from grpo_top.ui.rollouts.layout import cell, joined, meter, on
-from grpo_top.ui.rollouts.preview import (
-    error_part,
-    ordinal,
-    parsed_part,
-    place_words,
-    policy_versions,
-    version,
-    versions,
-)
-from grpo_top.ui.rollouts.rollout_rows import drift
-from grpo_top.ui.widgets.runs import ends, filled
+from grpo_top.ui.rollouts import fact_parts as parts
+from grpo_top.ui.rollouts.bars import bar_rows
+from grpo_top.ui.rollouts.fact_parts import NOT_LOGGED
+from grpo_top.ui.rollouts.layout import cell, joined, meter
+from grpo_top.ui.rollouts.sampling_rows import sampling_rows, short_sampling_rows
+from grpo_top.ui.widgets.runs import ends
 
 if TYPE_CHECKING:
-    from grpo_top.records import SamplingValue
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.rollouts.subject import Subject
     from grpo_top.ui.rollouts.texts import Whole
@@ -36,10 +26,12 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 _NARROW = 44
-_METERS = 54
-"""From this width on numbers have bars beside them."""
+_WIDE = 54
+"""From this width on there is room for everything."""
+_METER, _LEAST_METER = 20, 6
 _COMPONENTS = 6
-_NOT_LOGGED = ("not logged", "info")
+_LABEL, _SHORT_LABEL = 15, 13
+_RAW = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,271 +45,183 @@ class Facts:
 
     def rows(self, width: int, height: int) -> list[Row]:
         """The facts in `width` cells; blank rows and the group's bars where there is room for them."""
+        view, subject, glyphs = self.view, self.subject, self.glyphs
         if width < _NARROW:
-            return _packed([self._short(width), self._short_sampling(width)], height)
+            return packed([self._short(width), short_sampling_rows(view, subject, width, glyphs)], height)
         sections = [
             self._reward(width),
-            self._verifier(),
+            self._verifier(_RAW if width >= _WIDE else _RAW - 4),
             self._length(width),
             self._versions(width),
-            self._sampling(width),
+            sampling_rows(view, subject, width, glyphs),
             self._identity(),
-            self._group(width),
+            bar_rows(subject, parts.reward_span(view.snapshot.run), width, glyphs),
         ]
-        return _packed(sections, height)
-
-    # ---- sections
+        return packed(sections, height)
 
     def _reward(self, width: int) -> list[Row]:
-        subject, span = self.subject, self.view.snapshot.run.reward_range
-        low, high = span or (0.0, 0.0)
-        declared = self.view.snapshot.run.reward_range_declared
-        bars = width >= _METERS and high > low
+        subject, run = self.subject, self.view.snapshot.run
+        low, high = parts.reward_span(run) or (0.0, 0.0)
+        aside = ""
+        if run.reward_range_declared:
+            aside = f"of {high:,g} "
+        elif len(known := subject.rewards[np.isfinite(subject.rewards)]):
+            aside = f"in the group {known.min():.2f}{self.glyphs.dash}{known.max():.2f} "
+        cells = min(_METER, width - _LABEL - 5 - 3 - len(aside) - 2)
 
         def bar(value: float, role: str) -> Row:
-            share = (value - low) / (high - low) if bars and math.isfinite(value) else None
-            return [("   ", ""), *meter(share, 20, self.glyphs, role)] if bars else []
+            known = high > low and math.isfinite(value) and cells >= _LEAST_METER
+            return (
+                [("   ", ""), *meter((value - low) / (high - low), cells, self.glyphs, role)] if known else []
+            )
 
         value = self._fact("reward", [(numbers.fixed(subject.reward, 3), "text bold")], strong=True)
-        if declared:
-            aside: Row = [("of ", "dim"), (f"{high:,g}", "dim")]
-            first = ends(
-                [*value, *bar(subject.reward, "strip")], [*aside, (" ", "")], width, self.glyphs.ellipsis
-            )
-        else:
-            known = subject.rewards[np.isfinite(subject.rewards)]
-            seen = (
-                f"  in the group {known.min():.2f}{self.glyphs.dash}{known.max():.2f}" if len(known) else ""
-            )
-            first = [*value, *bar(subject.reward, "strip"), (seen, "dim")]
-        rows = [first]
+        rows = [ends([*value, *bar(subject.reward, "strip")], [(aside, "dim")], width, self.glyphs.ellipsis)]
         for name, number in list(subject.components.items())[:_COMPONENTS]:
             shown: Row = [(numbers.fixed(number, 3), "text")]
             rows.append([*self._fact(f"  {safe(name)}", shown), *bar(number, "series1_steps")])
         if len(subject.components) > _COMPONENTS:
             rows.append(self._fact("", [(f"{len(subject.components) - _COMPONENTS} more components", "dim")]))
-        return [*rows, self._advantage()]
+        return [*rows, self._advantage(width)]
 
-    def _advantage(self) -> Row:
+    def _advantage(self, width: int) -> Row:
         subject = self.subject
-        value = float(subject.advantages[subject.place])
-        if subject.flat:
-            said = "0" if abs(value) < 5e-3 else numbers.change(value, decimals=2)
-            return self._fact(
-                "advantage", [(said, "warn bold")], [("the group has no spread", "dim")], strong=True
-            )
-        if math.isnan(value):
-            return self._fact("advantage", [_NOT_LOGGED], strong=True)
-        rank = subject.rank
-        place = "" if rank is None else place_words(rank, len(subject.rows))
-        origin = "" if subject.advantage_logged else "computed"
-        role = "strip bold" if value > 0 else "text bold"
-        parts: list[Row] = [[(place, "dim")], [(origin, "faint")]]
-        return self._fact("advantage", [(numbers.change(value, decimals=2), role)], *parts, strong=True)
+        rank = parts.rank_words(subject)
+        long = width >= _WIDE
+        place = (
+            "the group has no spread" if subject.flat else f"{rank} in its group" if rank and long else rank
+        )
+        known = math.isfinite(float(subject.advantages[subject.place]))
+        origin = "computed" if long and known and not subject.advantage_logged and not subject.flat else ""
+        return self._fact(
+            "advantage", [parts.advantage_run(subject)], [(place, "dim")], [(origin, "faint")], strong=True
+        )
 
-    def _verifier(self) -> list[Row]:
+    def _verifier(self, cells: int) -> list[Row]:
         subject = self.subject
-        rollout = None if self.whole is None else self.whole.rollout
-        raw = None if rollout is None else rollout.verifier_raw
-        if self.whole is None:
-            said: tuple[str, str] = ("", "")
-        elif raw is None:
-            said = ("gone with the text", "info") if self.whole.gone else _NOT_LOGGED
-        else:
-            said = (f'"{first_line(raw, 14)}"', "text")
-        name, value = self._parsed_reward()
-        error = subject.name("verifier_error")
-        known = subject.whole("verifier_known") == 1
-        none: tuple[str, str] = ("none", "text") if known else (numbers.UNKNOWN, "info")
+        name, value = parts.parsed_reward(self.view, subject)
+        parsed: Row = [(numbers.fixed(value, 3), "text"), (f" {name}", "dim")]
+        raw, error = parts.raw_verifier(self.whole, cells - 4), parts.error_run(subject, cells - 1)
         return [
-            self._fact("", [cell("raw verifier", 18, "dim"), ("parsed reward", "dim")]),
-            self._fact(
-                "verifier",
-                [cell(said[0], 18, said[1]), (numbers.fixed(value, 3), "text"), (f" {name}", "dim")],
-                strong=True,
-            ),
-            self._fact(
-                "  error",
-                [
-                    cell(first_line(error, 17), 18, "fail") if error else cell(none[0], 18, none[1]),
-                    *parsed_part(subject),
-                ],
-            ),
+            self._fact("", [cell("raw verifier", cells, "dim"), ("parsed reward", "dim")]),
+            self._fact("verifier", [cell(raw[0], cells, raw[1]), *parsed], strong=True),
+            self._fact("  error", [cell(error[0], cells, error[1]), *parts.parsed_part(subject)]),
         ]
-
-    def _parsed_reward(self) -> tuple[str, float]:
-        """What the run calls success, else the first component, else the reward."""
-        success, components = self.view.snapshot.run.success, self.subject.components
-        wanted = success.of if success is not None else next(iter(components), "")
-        if wanted in components:
-            return safe(wanted), components[wanted]
-        return "reward", self.subject.reward
 
     def _length(self, width: int) -> list[Row]:
         subject = self.subject
         tokens, budget = subject.whole("completion_tokens"), subject.budget
-        if tokens is None:
-            length: Row = [_NOT_LOGGED]
-        else:
-            length = [
-                (numbers.count(tokens), "text bold"),
-                (f" of {numbers.count(budget)} tokens" if budget else " tokens", "dim"),
-            ]
-        bar = (
-            meter(tokens / budget, 16, self.glyphs, "strip")
-            if budget and tokens is not None and width >= _METERS
-            else []
-        )
-        rows = [self._fact("length", length, bar, strong=True)]
+        share = tokens / budget if budget and tokens is not None and width >= _WIDE else None
+        rows = [self._fact("length", parts.length_part(subject), meter(share, 16, self.glyphs), strong=True)]
         turns = () if self.whole is None else self.whole.turns
-        if sum(turn.number is not None for turn in turns) > 1:
-            rows.append(
-                self._fact("turns", [(_counted_turns([turn.who for turn in turns if turn.number]), "text")])
-            )
+        speakers = [turn.who for turn in turns if turn.number is not None]
+        if len(speakers) > 1:
+            rows.append(self._fact("turns", [(_counted(speakers), "text")]))
         if subject.flag("loop"):
             rows.append(self._fact("", [("it ends in a loop", "warn")]))
-        return [*rows, self._fact("ended", *self._ended())]
-
-    def _ended(self) -> list[Row]:
-        subject = self.subject
-        finish, termination, truncated = (
-            subject.name("finish"),
-            subject.name("termination"),
-            subject.flag("truncated"),
-        )
-        end: Row = (
-            [_NOT_LOGGED] if finish is None else [(first_line(finish, 16), "warn" if truncated else "text")]
-        )
-        if truncated:
-            end += [(" ", ""), (self.glyphs.warn, "warn"), (" cut off", "warn")]
-        if finish is None and termination is not None:
-            return [[(first_line(termination, 28), "warn" if truncated else "text")]]
-        said: Row = [("not logged", "dim") if termination is None else (first_line(termination, 18), "text")]
-        return [end, [("termination ", "dim"), *said]]
+        termination = subject.name("termination")
+        after: Row = []
+        if subject.name("finish") is not None:
+            said = ("not logged", "dim") if termination is None else (first_line(termination, 18), "text")
+            after = [("termination ", "dim"), said]
+        return [*rows, self._fact("ended", parts.end_part(subject, self.glyphs), after)]
 
     def _versions(self, width: int) -> list[Row]:
-        subject, glyphs = self.subject, self.glyphs
-        tolerance, lag = self.view.snapshot.run.version_lag_tolerance, subject.lag
-        mark: Row = [(glyphs.unknown, "info")]
-        lag_part: Row = [
-            ("lag ", "dim"),
-            (numbers.UNKNOWN if lag is None else numbers.count(lag), "text" if lag is not None else "info"),
-        ]
-        if tolerance is not None:
-            lag_part.append((f" of {tolerance:,g}", "dim"))
-        if lag is not None:
-            within = tolerance is None or lag <= tolerance
-            mark = [(glyphs.ok, "ok") if within else (glyphs.warn, "warn bold")]
-        parts = [
-            policy_versions(subject),
-            [("trainer ", "dim"), *version(subject.whole("trainer_version"))],
-            lag_part,
-        ]
-        sampler, seed = subject.name("sampler"), subject.whole("seed")
+        view, subject, glyphs = self.view, self.subject, self.glyphs
+        policy = parts.policy_part(view, subject, glyphs, long=width >= _WIDE)
+        sampler, seed = subject.name("sampler"), parts.seed_run(subject)
         return [
-            self._marked("policy", parts, mark, width, strong=True),
+            self._marked(
+                self._fact("policy", *policy, strong=True),
+                parts.lag_mark(view, subject, glyphs),
+                width,
+            ),
             self._fact(
                 "sampler", [("unnamed", "dim") if sampler is None else (first_line(sampler, 30), "text")]
             ),
             self._marked(
-                "seed",
-                [[_NOT_LOGGED if seed is None else (str(seed), "text")]],
-                [(glyphs.unknown, "info")] if seed is None else [],
-                width,
+                self._fact("seed", [seed]), (glyphs.unknown if seed == NOT_LOGGED else "", "info"), width
             ),
         ]
-
-    def _sampling(self, width: int) -> list[Row]:
-        subject = self.subject
-        rows: list[Row] = [
-            [
-                cell("   sampling", 16, "dim"),
-                ("intended", "dim"),
-                cell("deployed", 10, "dim", right=True),
-                cell("since", 8, "dim", right=True),
-            ]
-        ]
-        names = settings(subject)
-        if not names:
-            return [*rows, [("   ", ""), _NOT_LOGGED, ("   ", ""), (self.glyphs.unknown, "info")]]
-        for name in names:
-            deployed = subject.sampling.get(name)
-            status = drift(self.view, name, deployed)
-            mark, mark_role = self._setting_mark(name, status)
-            wrong = status is not None
-            since = subject.since(name) if deployed is not None else None
-            role = mark_role if wrong else "text"
-            row: Row = [
-                (" ", ""),
-                (mark, mark_role),
-                cell(f" {name}", 14, "text bold" if wrong else "text", glyphs=self.glyphs),
-                _value_cell(subject.intended.get(name), 8, "text"),
-                *_deployed(deployed, status, 10),
-                cell("" if since is None else numbers.count(since), 8, role if wrong else "dim", right=True),
-            ]
-            if wrong and self.view.status("SAMPLER_DRIFT") >= Status.INFO:
-                row += [("  ", ""), ("SAMPLER_DRIFT", f"{role} bold")]
-            rows.append(
-                on(filled(row, width, self.glyphs.ellipsis), "fail_bg") if status is Status.FAIL else row
-            )
-        return rows
 
     def _identity(self) -> list[Row]:
         subject = self.subject
         task, family, tier = (subject.name(column) for column in ("task", "family", "tier"))
-        about: list[Row] = [
-            [_NOT_LOGGED if task is None else (first_line(task, 24), "text")],
-            [] if family is None else [("family ", "dim"), (first_line(family, 16), "text")],
-            [] if tier is None else [("tier ", "dim"), (first_line(tier, 12), "text")],
-        ]
-        group = first_line(subject.group_label, 24)
-        place = f"{group}, #{numbers.count(subject.index)}" if group else f"#{numbers.count(subject.index)}"
+        group, index = first_line(subject.group_label, 24), f"#{numbers.count(subject.index)}"
         return [
-            self._fact("versions", *versions(subject)),
-            self._fact("task", *about),
-            self._fact("where", [(first_line(subject.source, 28) or "unknown", "text")], [(place, "dim")]),
+            self._fact("versions", *parts.versions(subject)),
+            self._fact(
+                "task",
+                [NOT_LOGGED if task is None else (first_line(task, 24), "text")],
+                [] if family is None else [("family ", "dim"), (first_line(family, 16), "text")],
+                [] if tier is None else [("tier ", "dim"), (first_line(tier, 12), "text")],
+            ),
+            self._fact(
+                "where",
+                [(first_line(subject.source, 28) or "unknown", "text")],
+                [(f"{group}, {index}" if group else index, "dim")],
+            ),
         ]
 
-    def _group(self, width: int) -> list[Row]:
-        """The group's rewards as bars of four rows."""
-        subject = self.subject
-        span = self.view.snapshot.run.reward_range
-        places = _around(subject.place, len(subject.rows), (width - 3) // 6)
-        if len(subject.rows) < 2 or span is None or not span[1] > span[0]:
-            return []
-        low, high = span
-        title = ends(
-            [(" group", "text bold")], [("bright: above the mean ", "dim")], width, self.glyphs.ellipsis
+    def _short(self, width: int) -> list[Row]:
+        """The facts of a narrow window, up to the sampling settings."""
+        view, subject, glyphs = self.view, self.subject, self.glyphs
+        span = view.snapshot.run.reward_range if view.snapshot.run.reward_range_declared else None
+        of = "" if span is None else f" of {span[1]:,g}"
+        rows = [_short("reward", (numbers.fixed(subject.reward, 3), "text bold"), (of, "dim"), strong=True)]
+        named = [(first_line(name, 9), numbers.fixed(value, 3)) for name, value in subject.components.items()]
+        for (name, value), other in zip_longest(named[::2], named[1::2]):
+            beside: Row = [(f"  {other[0]} ", "dim"), (other[1], "text")] if other else []
+            rows.append(_short(f"  {name}", (value, "text"), *beside))
+        place = "no spread" if subject.flat else parts.rank_words(subject)
+        rows.append(_short("advantage", parts.advantage_run(subject), (f"  {place}", "dim"), strong=True))
+        raw, parsed = parts.raw_verifier(self.whole, 10), parts.parsed_reward(view, subject)[1]
+        arrow: Row = [(f" {glyphs.arrow} ", "dim"), (numbers.fixed(parsed, 3), "text")]
+        rows.append(_short("verifier", raw, *arrow))
+        if subject.name("verifier_error") is not None:
+            rows.append(_short("  error", parts.error_run(subject, 22)))
+        rows += [
+            _short("length", *parts.length_part(subject)),
+            _short("ended", *parts.end_part(subject, glyphs)),
+        ]
+        policy = _short(
+            "policy", *parts.policy_versions(subject, glyphs), ("  ", ""), *parts.lag_part(view, subject)
         )
-        rows: list[Row] = [title]
-        rewards, mean = subject.rewards, subject.group_mean
-        for level in (3, 2, 1, 0):
-            row: Row = [("   ", "")]
-            for place in places:
-                height = (float(rewards[place]) - low) / (high - low) * 4 - level
-                above = mean is not None and rewards[place] - mean > 1e-9
-                row += [
-                    (" ", ""),
-                    (_block(height, self.glyphs) * 4, "strip" if above else "strip0"),
-                    (" ", ""),
-                ]
-            rows.append(row)
-        labels: Row = [("   ", "")]
-        for place in places:
-            here = place == subject.place
-            mark = (self.glyphs.selected, "accent bold") if here else (" ", "")
-            labels += [
-                mark,
-                cell(numbers.fixed(float(rewards[place]), 2), 5, "accent bold" if here else "dim"),
-            ]
-        return [*rows, labels]
+        seed = parts.seed_run(subject)
+        return [
+            *rows,
+            self._marked(policy, parts.lag_mark(view, subject, glyphs), width),
+            self._marked(_short("seed", seed), (glyphs.unknown if seed == NOT_LOGGED else "", "info"), width),
+        ]
 
-    # ---- parts
+    def _fact(self, label: str, *said: Row, strong: bool = False, gap: str = "   ") -> Row:
+        name = cell(f" {label}", _LABEL, "text bold" if strong else "dim", glyphs=self.glyphs)
+        return [name, *joined(said, gap)]
 
-    def _fact(self, label: str, *parts: Row, strong: bool = False) -> Row:
-        return [cell(f" {label}", 15, "text bold" if strong else "dim", glyphs=self.glyphs), *joined(parts)]
+    def _marked(self, row: Row, mark: tuple[str, str], width: int) -> Row:
+        right: Row = [mark, (" ", "")] if mark[0] else []
+        return ends(row, right, width, self.glyphs.ellipsis)
 
-    def _marked(self, label: str, parts: list[Row], mark: Row, width: int, *, strong: bool = False) -> Row:
-        right: Row = [*mark, (" ", "")] if mark else []
-        return ends(self._fact(label, *parts, strong=strong), right, width, self.glyphs.ellipsis)
 
+def packed(sections: list[list[Row]], height: int) -> list[Row]:
+    """Sections with blank rows between them, where they fit; the last are left out where even without they do not."""
+    kept = [section for section in sections if section]
+    while len(kept) > 1 and sum(map(len, kept)) > height:
+        kept.pop()
+    spare = height - sum(map(len, kept))
+    rows: list[Row] = []
+    for number, section in enumerate(kept):
+        if number and spare > 0:
+            rows.append([])
+            spare -= 1
+        rows += section
+    return rows
+
+
+def _short(label: str, *said: tuple[str, str], strong: bool = False) -> Row:
+    return [cell(f" {label}", _SHORT_LABEL, "text bold" if strong else "dim"), *said]
+
+
+def _counted(speakers: list[str]) -> str:
+    """`2 policy, 1 tool`."""
+    return ", ".join(f"{speakers.count(who)} {first_line(who, 12)}" for who in dict.fromkeys(speakers))

@@ -75,7 +75,9 @@ class Frame:
             Shape.SIDE: (("+" if glyphs.ascii else "┬") + box.horizontal, ""),
         }[self.shape]
         room = max(0, width - len(start) - len(end))
-        right = cut(self.right, max(0, room - 4), glyphs.ellipsis)
+        # The name stays whole: the values at the right give way to it, and to them what follows the name.
+        name = width_of(self.title[:1]) + 3 if self.title else 0
+        right = cut(self.right, max(0, room - 3 - name), glyphs.ellipsis)
         after: Row = [(" ", ""), *right, (" ", "")] if right else []
         title = cut(self.title, max(0, room - width_of(after) - 3), glyphs.ellipsis)
         before: Row = [(" ", ""), *title, (" ", "")] if title else []

@@ -9,6 +9,7 @@ import numpy as np
 from grpo_top.text import first_line
 from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.catalogue import ORDERS, members_of
+from grpo_top.ui.rollouts.fact_parts import reward_span
 from grpo_top.ui.rollouts.frame import Frame
 from grpo_top.ui.rollouts.layout import cell
 from grpo_top.ui.widgets.strips import reward_strip
@@ -150,7 +151,7 @@ def group_strip(view: View, batch: Batch | None, group: int, width: int, glyphs:
     if batch is None:
         return [(" " * width, "")]
     rewards: NDArray[np.float64] = batch.reward[members_of(batch, group)]
-    low, high = view.snapshot.run.reward_range or (0.0, 1.0)
+    low, high = reward_span(view.snapshot.run) or (0.0, 1.0)
     mean = float(batch.group_mean[group])
     shown = rewards.tolist()
     if len(shown) > width:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from grpo_top.text import first_line, safe
 from grpo_top.ui import numbers
+from grpo_top.ui.rollouts import fact_parts as parts
 from grpo_top.ui.rollouts.frame import Frame
 from grpo_top.ui.rollouts.layout import cell, joined
 from grpo_top.ui.rollouts.rollout_rows import drift_role
@@ -100,58 +101,39 @@ def _lines(text: str, width: int, rows: int, role: str) -> list[Row]:
 
 
 def _facts(view: View, subject: Subject, glance: Glance | None, glyphs: Glyphs) -> list[Row]:
-    def fact(label: str, *parts: Row) -> Row:
-        first, *rest = parts
-        pad = max(0, _FIRST - width_of(first)) if rest else 0
+    def fact(label: str, first: Row, *rest: Row) -> Row:
+        pad = max(0, _FIRST - width_of(first)) if any(rest) else 0
         return [cell(f" {label}", _LABEL + 1, "dim"), *joined([[*first, (" " * pad, "")], *rest])]
 
-    advantage = float(subject.advantages[subject.place])
-    if subject.flat:
-        adv: Row = [
-            (f"{'0' if abs(advantage) < 5e-3 else numbers.change(advantage, decimals=2):<8}", "warn bold"),
-            ("the group has no spread", "dim"),
-        ]
-    else:
-        rank = subject.rank
-        adv = [
-            (f"{numbers.change(advantage, decimals=2):<8}", "text"),
-            ("" if rank is None else place_words(rank, len(subject.rows)), "dim"),
-        ]
-    parts = [
+    rank = parts.rank_words(subject)
+    place = "the group has no spread" if subject.flat else f"{rank} in its group" if rank else ""
+    raw = None if glance is None else glance.verifier_raw
+    said = parts.NOT_LOGGED if raw is None else (f'"{first_line(raw, 20)}"', "text")
+    components: list[Row] = [
         [(f"{safe(name)} ", "dim"), (numbers.fixed(value, 3), "text")]
         for name, value in subject.components.items()
     ]
     return [
-        fact("reward", [(numbers.fixed(subject.reward, 3), "text bold")], *parts),
-        fact("advantage", adv),
-        fact("verifier", *verifier_parts(subject, glance)),
-        fact("policy", *_policy(subject)),
+        fact("reward", [(numbers.fixed(subject.reward, 3), "text bold")], *components),
+        fact("advantage", [parts.advantage_run(subject)], [(place, "dim")]),
+        fact(
+            "verifier",
+            [("", "")] if glance is None else [said],
+            parts.parsed_part(subject),
+            [("error ", "dim"), parts.error_run(subject, 40)],
+        ),
+        fact(
+            "policy",
+            *parts.policy_part(view, subject, glyphs, long=False),
+        ),
         fact("sampling", _sampling(view, subject, glyphs)),
-        fact("versions", *versions(subject)),
-    ]
-
-
-def verifier_parts(subject: Subject, glance: Glance | None) -> list[Row]:
-    """What the verifier said, whether it was parsed, its error."""
-    raw = None if glance is None else glance.verifier_raw
-    said: Row = [(f'"{first_line(raw, 20)}"', "text")] if raw is not None else [("not logged", "info")]
-    if glance is None:
-        said = [("", "")]
-    return [said, parsed_part(subject), error_part(subject)]
-
-
-def _policy(subject: Subject) -> list[Row]:
-    lag = subject.lag
-    return [
-        policy_versions(subject),
-        [("trainer ", "dim"), *version(subject.whole("trainer_version"))],
-        [("lag ", "dim"), (numbers.UNKNOWN, "info") if lag is None else (numbers.count(lag), "text")],
+        fact("versions", *parts.versions(subject)),
     ]
 
 
 def _sampling(view: View, subject: Subject, glyphs: Glyphs) -> Row:
     settings = {**dict.fromkeys(_SHOWN_SETTINGS), **subject.sampling}
-    parts: list[Row] = []
+    settled: list[Row] = []
     for name in [*_SHOWN_SETTINGS, *(name for name in settings if name not in _SHOWN_SETTINGS)]:
         value = subject.sampling.get(name)
         role = drift_role(view, name, value)
@@ -159,16 +141,16 @@ def _sampling(view: View, subject: Subject, glyphs: Glyphs) -> Row:
             continue
         label = "max" if name == "max_tokens" else name
         if value is None:
-            parts.append([(f"{label} ", "dim"), (numbers.UNKNOWN, "info")])
+            settled.append([(f"{label} ", "dim"), (numbers.UNKNOWN, "info")])
         elif role is None:
-            parts.append([(f"{label} ", "dim"), (safe(numbers.setting(value)), "text")])
+            settled.append([(f"{label} ", "dim"), (safe(numbers.setting(value)), "text")])
         else:
             mark = glyphs.fail if role == "fail" else glyphs.warn if role == "warn" else glyphs.watch
             wanted = safe(numbers.setting(subject.intended[name]))
-            parts.append(
+            settled.append(
                 [(f"{label} ", "dim"), (f"{safe(numbers.setting(value))} {mark} {wanted}", f"{role} bold")]
             )
-    return joined(parts, "  ")
+    return joined(settled, "  ")
 
 
 def _family_rows(view: View, subject: Subject, beside: Beside, glyphs: Glyphs) -> list[Row]:

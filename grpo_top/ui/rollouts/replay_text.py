@@ -112,10 +112,11 @@ def text_frame(
     if tokens is not None:
         of = f" of {numbers.count(budget)}" if budget else ""
         parts.append([(f"{numbers.count(tokens)}{of} tokens", "dim")])
-    end = subject.name("finish") or subject.name("termination")
-    if end is not None:
-        cut_off = subject.flag("truncated")
-        parts.append([("ended ", "dim"), (first_line(end, 20), "warn" if cut_off else "text")])
+    role = "warn" if subject.flag("truncated") else "text"
+    if (finish := subject.name("finish")) is not None:
+        parts.append([("ended ", "dim"), (first_line(finish, 20), role)])
+    elif (termination := subject.name("termination")) is not None:
+        parts.append([(first_line(termination, 20), role)])
     above, below = more
     bottom = (
         "more above and below"

@@ -8,11 +8,13 @@ import numpy as np
 
 from grpo_top.text import first_line
 from grpo_top.ui import numbers
+from grpo_top.ui.rollouts.bars import around
 from grpo_top.ui.rollouts.catalogue import members_of
-from grpo_top.ui.rollouts.facts import _around
+from grpo_top.ui.rollouts.fact_parts import reward_span
 from grpo_top.ui.rollouts.frame import Frame, Shape
 from grpo_top.ui.rollouts.group_rows import family_of, family_width, group_strip, spread_cell, texts_cell
 from grpo_top.ui.rollouts.layout import cell, joined
+from grpo_top.ui.widgets.strips import reward_strip
 from grpo_top.ui.widgets.virtual_list import Listing, cursor_mark
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ class SiblingRows:
         self._glyphs = glyphs
         self._reach = _largest(subject.advantages)
         self._top = float(np.nanmax(subject.rewards)) if np.isfinite(subject.rewards).any() else np.nan
-        tops = [] if subject.flat else np.flatnonzero(subject.rewards == self._top)
+        tops = np.flatnonzero((subject.rewards == self._top) & (not subject.flat))
         self._best = subject.rows[int(tops[0])] if len(tops) else -1
         seen = [texts.get(row) for row in subject.rows[:64]]
         self._tools = any(glance is not None and glance.call for glance in seen)
@@ -73,7 +75,7 @@ class SiblingRows:
             says = f"{'tool call':<26}{'tool says':<20}answer" if self._tools else "last words"
             text = f"{'#':>5}{'reward':>8}{'adv':>7}   {'turns':>7}{'tok':>5}  {says}"
         else:
-            text = f"{'#':>5}{'reward':>8}{'advantage':>11}{'':18}{'tok':>5}  {'end':<6}completion"
+            text = f"{'#':>5}{'reward':>8}{'advantage':>11}{'':18}{'tok':>5}  {'end':<7}completion"
         return [(text, "dim")]
 
     def row(self, position: int, width: int) -> Row:
@@ -105,7 +107,7 @@ class SiblingRows:
             end = (
                 numbers.UNKNOWN
                 if finish < 0
-                else first_line(subject.snapshot.rollouts.names["finish"][finish], 5)
+                else first_line(subject.snapshot.rollouts.names["finish"][finish], 6)
             )
             cut_off = int(columns["truncated"][row]) == 1
             return [
@@ -115,8 +117,8 @@ class SiblingRows:
                 *self._bar(advantage),
                 tok,
                 ("  ", ""),
-                cell(end, 6, "warn" if cut_off else "info" if finish < 0 else "dim"),
-                *self._completion(seen, row, width - 55),
+                cell(end, 7, "warn" if cut_off else "info" if finish < 0 else "dim"),
+                *self._completion(seen, row, width - 56),
             ]
         level = self._level(reward)
         turns = "" if seen is None else numbers.count(seen.turns) if seen.turns else numbers.UNKNOWN
@@ -212,8 +214,8 @@ def strip_frame(subject: Subject, glyphs: Glyphs) -> Frame:
 
 def strip_rows(subject: Subject, width: int, glyphs: Glyphs) -> list[Row]:
     """The group in two rows: index and reward, and a bar under each."""
-    places = _around(subject.place, len(subject.rows), max(1, (width - 1) // 9))
-    mean, top = subject.group_mean, _largest(subject.rewards)
+    places = around(subject.place, len(subject.rows), max(1, (width - 1) // 9))
+    mean, span = subject.group_mean, reward_span(subject.snapshot.run) or (0.0, _largest(subject.rewards))
     indices = subject.snapshot.rollouts.columns["index"]
     names: Row = []
     bars: Row = []
@@ -228,8 +230,8 @@ def strip_rows(subject: Subject, width: int, glyphs: Glyphs) -> list[Row]:
                 numbers.fixed(reward, 2), 5, "text bold" if here else "strip" if above else "dim", right=True
             ),
         ]
-        level = min(6, max(0, round(reward / top * 6))) if top and np.isfinite(reward) else 0
-        bars += [("     ", ""), (glyphs.spark[level] * 4, "strip" if above else "strip0")]
+        ((bar, role),) = reward_strip([reward], *span, mean, glyphs)
+        bars += [("     ", ""), (bar * 4, role)]
     return [names, bars]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from grpo_top.snapshot import Status
 from grpo_top.ui import numbers
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.rollouts.fact_parts import reward_span
 from grpo_top.ui.rollouts.frame import Frame
 from grpo_top.ui.rollouts.layout import cell
 from grpo_top.ui.widgets.virtual_list import Listing, cursor_mark
@@ -59,7 +60,7 @@ class StepRows:
         self._browse = browse
         self._glyphs = glyphs
         self._evaluated = _evaluated(view)
-        scale = view.snapshot.run.reward_range
+        scale = reward_span(view.snapshot.run)
         self._full = (scale[1] - scale[0]) / 3 if scale is not None and scale[1] > scale[0] else 0.0
 
     def header(self, width: int) -> Row:  # noqa: ARG002  one width fits all

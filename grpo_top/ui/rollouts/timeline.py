@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 WIDE = 110
-_HEAD = {True: 31, False: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,22 +53,34 @@ def time_rows(playing: Playing, length: Length, width: int, height: int, glyphs:
 
 
 def _head(playing: Playing, length: Length, width: int, glyphs: Glyphs) -> Row:
-    wide = width >= WIDE
-    state = (glyphs.selected if playing.running else " ", "accent bold")
+    """State, speed and position. As wide as it gets while it plays, so that the bar stays where it is."""
+    (what, at), of = _position(playing, length)
+    mark = (glyphs.selected if playing.running else " ", "accent bold")
     speed = f"{glyphs.times}{playing.speed}"
-    word = (
-        [(" play  " if playing.running else " paused", "accent bold" if playing.running else "dim")]
-        if wide
-        else []
-    )
-    at, of = _position(playing, length)
-    start: Row = [(" ", ""), state, *word, (f" {speed}", "accent" if not wide else "text")]
-    if wide:
-        place: Row = [("   ", ""), (f"{at[0]} ", "dim"), (at[1], "text bold"), (f" of {of}", "dim")]
-        row = [*start, *place]
-        return [*row, (" " * max(2, _HEAD[wide] - width_of(row)), "")]
-    short = f"{glyphs.plain('~') if at[0].startswith('near') else ''}{at[1]}"
-    return [*start, ("  ", ""), (short, "text bold"), (f"/{of}", "dim"), ("  ", "")]
+    if width < WIDE:
+        about = "~" if what.startswith("near") else ""
+        row: Row = [
+            (" ", ""),
+            mark,
+            (f" {speed}", "accent"),
+            ("  ", ""),
+            (f"{about}{at}", "text bold"),
+            (f"/{of}", "dim"),
+        ]
+        most = 8 + 2 * len(of)
+    else:
+        state = (" play  ", "accent bold") if playing.running else (" paused", "dim")
+        row = [
+            (" ", ""),
+            mark,
+            state,
+            (f" {speed}   ", "text"),
+            (f"{what} ", "dim"),
+            (at, "text bold"),
+            (f" of {of}", "dim"),
+        ]
+        most = 31 + 2 * len(of)
+    return filled(row, most + 2, glyphs.ellipsis)
 
 
 def _position(playing: Playing, length: Length) -> tuple[tuple[str, str], str]:

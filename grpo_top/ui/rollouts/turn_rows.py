@@ -9,8 +9,9 @@ from grpo_top.records import Message
 from grpo_top.text import first_line, safe
 from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.document import Fixed, Passage
+from grpo_top.ui.rollouts.fact_parts import error_run, parsed_part
 from grpo_top.ui.rollouts.layout import joined, on
-from grpo_top.ui.rollouts.preview import error_part, parsed_part
+from grpo_top.ui.widgets.runs import filled, width_of
 
 if TYPE_CHECKING:
     from grpo_top.records import Rollout
@@ -76,7 +77,7 @@ class Paint:
             (max(start, played), end, "faint"),
         ]
 
-    def row(self, turn: int | None, row: Row, width: int) -> Row:
+    def row(self, turn: int | None, row: Row, width: int, *, heading: bool) -> Row:
         """A whole row: turns to come are faint, the one that is played lies on a ground of its own."""
         playing = self._playing
         if turn is None or not playing.by_turns:
@@ -85,7 +86,9 @@ class Paint:
             return [(text, "faint") for text, _ in row]
         if turn < playing.turn or playing.at_end:
             return row
-        return on([*row, (" " * width, "")], "raised")
+        if heading:
+            row = [(self._glyphs.selected, "accent bold"), *row[1:]]
+        return on(filled(row, width, self._glyphs.ellipsis), "raised")
 
 
 def _turn(turn: Turn, number: int, glyphs: Glyphs, *, counted: bool) -> list[Fixed | Passage]:
@@ -108,7 +111,7 @@ def _turn(turn: Turn, number: int, glyphs: Glyphs, *, counted: bool) -> list[Fix
         about = [(f"     {first_line(turn.answers.name, 24)}   {first_line(turn.answers.id, 24)}", "dim")]
     if turn.reward is not None:
         about += [("   reward ", "dim"), (numbers.fixed(turn.reward, 3), "text")]
-    pieces: list[Fixed | Passage] = [Fixed(([(" ", ""), (name, head), *about],), number)]
+    pieces: list[Fixed | Passage] = [Fixed(([(" ", ""), (name, head), *about],), number, heading=True)]
     if turn.text or not turn.calls:
         pieces.append(Passage(turn.text, (glyphs.turn, bar), number))
     for call in turn.calls:
@@ -145,7 +148,7 @@ def _verifier(subject: Subject, rollout: Rollout | None, width: int, glyphs: Gly
         [("not logged", "info")] if raw is None else [(f'"{first_line(raw, max(8, width // 3))}"', "text")]
     )
     if width < 60:
-        said = joined([shown, parsed_part(subject), error_part(subject)], "  ")
+        said = joined([shown, parsed_part(subject), [("error ", "dim"), error_run(subject, 30)]], "  ")
     else:
         parts: list[Row] = [
             [(f"{safe(name)} ", "dim"), (numbers.fixed(value, 3), "text")]
@@ -154,7 +157,7 @@ def _verifier(subject: Subject, rollout: Rollout | None, width: int, glyphs: Gly
         parts.append([("reward ", "dim"), (numbers.fixed(subject.reward, 3), "text bold")])
         said = [*shown, (f"  {glyphs.arrow}  ", "dim"), *joined(parts)]
         if error is not None:
-            said += [("   ", ""), *error_part(subject)]
+            said += [("   error ", "dim"), error_run(subject, 40)]
     return [Fixed(([(" verifier", "dim")], [(" ", ""), (glyphs.turn, "border"), (" ", ""), *said])), BLANK]
 
 
@@ -168,4 +171,6 @@ def _plain(value: Any) -> Any:
 def against_section(against: Against, width: int, glyphs: Glyphs) -> list[Fixed | Passage]:
     """The difference as a part of the page, where it has no place of its own."""
     heading: Row = [(f" {against.title}", "dim")]
+    if width >= 60:
+        heading += [("  ", ""), (glyphs.box.horizontal * (width - width_of(heading) - 3), "border")]
     return [Fixed((heading, *against.rows(width, 3, glyphs), [], against.brief()))]

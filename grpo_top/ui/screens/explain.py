@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_top.config import Settings
 from grpo_top.detectors import find
 from grpo_top.pages import page
 from grpo_top.ui.evidence.layout import Frame, aired, box, path_row, scrolled
@@ -15,6 +14,7 @@ from grpo_top.ui.widgets.canvas import Canvas
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
+    from grpo_top.config import Settings
     from grpo_top.ui.evidence.layout import Row
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.view import View
@@ -51,7 +51,7 @@ class ExplainScreen(RunScreen):
 
     def __init__(self, id_: str) -> None:
         super().__init__()
-        self._id = id_
+        self._detector = id_
         self._top = 0
 
     def body(self) -> ComposeResult:
@@ -72,11 +72,10 @@ class ExplainScreen(RunScreen):
         self.action_scroll(event.by)
 
     def _draw(self, width: int, height: int, glyphs: Glyphs) -> list[Row]:
-        settings = getattr(self.app, "settings", None)
-        rows = page_rows(self._id, settings if isinstance(settings, Settings) else Settings(), width - 4, glyphs)
+        rows = page_rows(self._detector, self.grpo_top.settings, width - 4, glyphs)
         self._top, shown, more = scrolled(rows, self._top, height - 3)
-        frame = Frame([(self._id, "text bold")], foot=more)
+        frame = Frame([(self._detector, "text bold")], foot=more)
         return [
-            path_row(["Monitor", "Explain", self._id], width, glyphs),
-            *box(frame, aired(shown), width, height - 1, glyphs),
+            path_row(["Monitor", "Explain", self._detector], width, glyphs),
+            *box(frame, aired(shown, width, glyphs), width, height - 1, glyphs),
         ]

@@ -11,11 +11,22 @@ from grpo_top.ui.evidence.layout import Frame, beside, box, keep_seen, path_row,
 from grpo_top.ui.evidence.listing import Entry, entries, list_frame, list_rows
 from grpo_top.ui.evidence.reading import KEPT, excerpt
 from grpo_top.ui.glyphs import glyphs_of
-from grpo_top.ui.keys import BACK_KEY, COMMANDS_KEY, HELP_KEY, QUIT_KEY, ROLLOUTS_KEY, TIME_KEYS, Key, bindings
+from grpo_top.ui.keys import (
+    BACK_KEY,
+    COMMANDS_KEY,
+    HELP_KEY,
+    QUIT_KEY,
+    ROLLOUTS_KEY,
+    TIME_KEYS,
+    Key,
+    bindings,
+)
 from grpo_top.ui.panels.catalogue import panel_of, panel_of_stage
 from grpo_top.ui.rollouts.texts import Texts
+from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.explain import ExplainScreen
 from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.canvas import Canvas
 
 if TYPE_CHECKING:
@@ -33,7 +44,9 @@ TOGETHER = 100
 _LIST_WIDTH, _LIST_WIDTH_WIDE, _WIDE = 42, 52, 150
 
 _UP = Key("up,k", "move(-1)", "↑↓", "finding", "the finding, or the group of rollouts, before or after")
-_OPEN = Key("enter", "open", "enter", "rollouts", "the rollouts that prove it; on the page, replay the selected ones")
+_OPEN = Key(
+    "enter", "open", "enter", "rollouts", "the rollouts that prove it; on the page, replay the selected ones"
+)
 _TAB = Key("tab,shift+tab", "other", "tab", "page", "between the list and the page")
 _KEYS = (
     Key("down,j", "move(1)"),
@@ -149,7 +162,7 @@ class FindingsScreen(ReadingScreen):
             self.app.pop_screen()
 
     def action_open(self) -> None:
-        """Open the page where it is not shown; from the list the rollouts that prove a finding, from the page one group."""
+        """Open the page where it is not shown, else the rollouts that prove a finding; from the page one of them."""
         if self._focus == LIST and not self._together:
             self.action_other()
             return
@@ -158,12 +171,8 @@ class FindingsScreen(ReadingScreen):
             return
         rows = tuple(reference.row for reference in entry.finding.rollouts)
         if self._focus == LIST and len(rows) > 1:
-            from grpo_top.ui.screens.browser import BrowserScreen
-
             self.app.push_screen(BrowserScreen(rows=rows, title=entry.key))
             return
-        from grpo_top.ui.screens.replay import ReplayScreen
-
         group = page.groups[min(self._group, len(page.groups) - 1)]
         self.app.push_screen(ReplayScreen(group.proof[0], rows))
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from textual.screen import ModalScreen
 
-from grpo_top.ui.glyphs import glyphs_of
+from grpo_top.snapshot import Status
+from grpo_top.ui.glyphs import STATUS_ROLES, glyphs_of
 from grpo_top.ui.widgets.rows import Rows
 
 if TYPE_CHECKING:
@@ -20,8 +21,18 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.strips import Run
 
 
+_MARKS = (
+    (Status.OK, "ok"),
+    (Status.WATCH, "past its limit, not for long"),
+    (Status.WARN, "warn"),
+    (Status.FAIL, "fail"),
+    (Status.INFO, "remark"),
+    (Status.UNKNOWN, "unknown"),
+)
+
+
 class KeyTable(Rows):
-    """One key a row, with what it does."""
+    """One key a row, with what it does; then what the marks mean."""
 
     def __init__(self, keys: Sequence[Key]) -> None:
         super().__init__()
@@ -30,15 +41,21 @@ class KeyTable(Rows):
     def make_rows(self, width: int, height: int) -> list[list[Run]]:  # noqa: ARG002
         """The table."""
         glyphs = glyphs_of(self.app)
-        return [
+        rows: list[list[Run]] = [
             [(f"{key.label(glyphs):<9}", "accent bold"), (glyphs.plain(key.what or key.word), "text")]
             for key in self._keys
         ]
+        marks = [
+            run
+            for status, meaning in _MARKS
+            for run in ((f"{glyphs.mark(status)} ", STATUS_ROLES[status]), (f"{meaning}  ", "dim"))
+        ]
+        return [*rows, [], marks]
 
     @property
     def rows_needed(self) -> int:
         """How many rows the whole table takes."""
-        return len(self._keys)
+        return len(self._keys) + 2
 
 
 class HelpScreen(ModalScreen[None]):
@@ -46,7 +63,7 @@ class HelpScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     HelpScreen { align: center middle; background: $background; }
-    HelpScreen KeyTable { width: 76; max-width: 100%; max-height: 100%; background: $background; }
+    HelpScreen KeyTable { width: 78; max-width: 100%; max-height: 100%; background: $background; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,question_mark,enter", "dismiss", "close")]
 

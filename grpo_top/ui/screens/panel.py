@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from grpo_top.config import Settings
 from grpo_top.snapshot import STAGES
 from grpo_top.text import first_line
+from grpo_top.ui.evidence.aside import aside, width_of_aside
 from grpo_top.ui.evidence.judged import judged_frame, judged_rows, judging
 from grpo_top.ui.evidence.layout import aired, beside, box, keep_seen, path_row, scrolled, selectable
-from grpo_top.ui.evidence.opened import OPENED, opened_panel
+from grpo_top.ui.evidence.opened import opened_panel
 from grpo_top.ui.evidence.panel_chart import chart_box
 from grpo_top.ui.evidence.parts import part_frame, part_rows
 from grpo_top.ui.evidence.pool import Pool, pool
 from grpo_top.ui.evidence.reading import KEPT, excerpt
-from grpo_top.ui.evidence.spread import Bins, bins_of, spread_frame, spread_rows
+from grpo_top.ui.evidence.spread import Bins, bins_of
 from grpo_top.ui.evidence.windows import Windows, windows
 from grpo_top.ui.evidence.worst import ordered, worst_frame, worst_rows
-from grpo_top.ui.keys import BACK_KEY, COMMANDS_KEY, FINDINGS_KEY, HELP_KEY, QUIT_KEY, ROLLOUTS_KEY, TIME_KEYS, Key, bindings
+from grpo_top.ui.keys import (
+    BACK_KEY,
+    COMMANDS_KEY,
+    FINDINGS_KEY,
+    HELP_KEY,
+    QUIT_KEY,
+    ROLLOUTS_KEY,
+    TIME_KEYS,
+    Key,
+    bindings,
+)
 from grpo_top.ui.panels.catalogue import PANELS
 from grpo_top.ui.rollouts.texts import Texts
+from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.explain import ExplainScreen
 from grpo_top.ui.screens.reading import ReadingScreen
 from grpo_top.ui.widgets.canvas import Canvas
@@ -35,10 +46,12 @@ if TYPE_CHECKING:
     from grpo_top.ui.panels.facts import PanelFacts
     from grpo_top.ui.view import View
 
-GROUPS, FAMILIES, JUDGED, SPREAD = "groups", "families", "judged", "spread"
+GROUPS, FAMILIES, JUDGED, ASIDE = "groups", "families", "judged", "aside"
+BOXES = (GROUPS, FAMILIES, JUDGED, ASIDE)
+"""In the order of `tab`."""
 _WIDE, _MIDDLE = 150, 110
 """Columns from which three, and two, columns of boxes stand under the chart."""
-_LEFT, _SPREAD = 58, 34
+_LEFT = 58
 
 _MOVE = Key("up,k", "move(-1)", "↑↓", "group", "the row above or below, in the box that has the focus")
 _OPEN = Key("enter", "open", "enter", "rollouts", "the rollouts of the selected group")
@@ -55,6 +68,8 @@ class Gathered:
     """Now and before."""
     bins: Bins | None
     judging: list[str]
+    parts: dict[int, list[Row]] = field(default_factory=dict)
+    """Rows of the table by family for each width that was asked for."""
 
 
 class PanelScreen(ReadingScreen):
@@ -71,7 +86,13 @@ class PanelScreen(ReadingScreen):
         Key("o", "order", "o", "order", "the next order of the groups"),
         *TIME_KEYS,
         Key("x", "explain", "x", "explain rule", "the page of the selected rule, else of the loudest"),
-        Key("tab", "box(1)", "tab", "next box", "the next box; in narrow windows it takes the place of the others"),
+        Key(
+            "tab",
+            "box(1)",
+            "tab",
+            "next box",
+            "the next box; in narrow windows it takes the place of the others",
+        ),
         Key("shift+tab", "box(-1)"),
         Key("left,h", "panel(-1)", "←→", "panel", "the panel before or after", rank=1),
         Key("right,l", "panel(1)"),
@@ -92,7 +113,7 @@ class PanelScreen(ReadingScreen):
         self._ordered: tuple[object, list[int]] | None = None
         self._focus = GROUPS
         self._order = 0
-        self._at = dict.fromkeys((GROUPS, FAMILIES, JUDGED, SPREAD), 0)
+        self._at = dict.fromkeys(BOXES, 0)
         """The selected row of each box; of a box that only scrolls, its top row."""
         self._top = dict.fromkeys((GROUPS, JUDGED), 0)
 
@@ -121,7 +142,11 @@ class PanelScreen(ReadingScreen):
         """What ↑↓ and enter do depends on the box that has the focus."""
         words = {GROUPS: "group", JUDGED: "rule"}
         move = _MOVE._replace(word=words.get(self._focus, "scroll"))
-        enter = _OPEN if self._focus == GROUPS else _OPEN._replace(word="explain" if self._focus == JUDGED else "")
+        enter = (
+            _OPEN
+            if self._focus == GROUPS
+            else _OPEN._replace(word="explain" if self._focus == JUDGED else "")
+        )
         return [move if key == _MOVE else enter if key == _OPEN else key for key in self.KEYS]
 
     def action_move(self, by: int) -> None:
@@ -131,9 +156,7 @@ class PanelScreen(ReadingScreen):
 
     def action_box(self, by: int) -> None:
         """Give the focus to another box."""
-        boxes = self._boxes()
-        at = boxes.index(self._focus) if self._focus in boxes else 0
-        self._focus = boxes[(at + by) % len(boxes)]
+        self._focus = BOXES[(BOXES.index(self._focus) + by) % len(BOXES)]
         self.draw()
         self.refresh_keys()
 
@@ -144,8 +167,6 @@ class PanelScreen(ReadingScreen):
         self._order = 0
         self._at = dict.fromkeys(self._at, 0)
         self._top = dict.fromkeys(self._top, 0)
-        if self._focus not in self._boxes():
-            self._focus = GROUPS
         self.draw()
         self.refresh_keys()
 
@@ -164,8 +185,6 @@ class PanelScreen(ReadingScreen):
         groups = self._groups(gathered)
         if self._focus != GROUPS or not groups:
             return
-        from grpo_top.ui.screens.browser import BrowserScreen
-
         group = gathered.pools[0].at(groups[min(self._at[GROUPS], len(groups) - 1)])
         known = self._excerpts.get(group.rows[0])
         prompt = first_line(known.prompt, 30) if known is not None and known.prompt else ""
@@ -182,16 +201,6 @@ class PanelScreen(ReadingScreen):
     def on_canvas_wheeled(self, event: Canvas.Wheeled) -> None:
         """The wheel moves the box that has the focus."""
         self.action_move(1 if event.by > 0 else -1)
-
-    @property
-    def _settings(self) -> Settings:
-        settings = getattr(self.app, "settings", None)
-        return settings if isinstance(settings, Settings) else Settings()
-
-    def _boxes(self) -> list[str]:
-        """The boxes that this panel has, in the order of `tab`."""
-        spread = [SPREAD] if self._gather().bins is not None else []
-        return [GROUPS, FAMILIES, JUDGED, *spread]
 
     def _gather(self) -> Gathered:
         """What follows from the view and the panel alone; kept until one of them changes."""
@@ -223,7 +232,9 @@ class PanelScreen(ReadingScreen):
         view = self.grpo_top.view
         panel = self._panel
         upper = max(8, round((height - 1) * 0.48))
-        chart = chart_box(view, panel, self._opened, gathered.facts, width, upper, self._settings, glyphs)
+        chart = chart_box(
+            view, panel, self._opened, gathered.facts, width, upper, self.grpo_top.settings, glyphs
+        )
         lower = self._lower(gathered, width, height - 1 - upper, glyphs)
         rows = [self._path(width, glyphs), *chart, *lower]
         self.fetch()
@@ -234,7 +245,9 @@ class PanelScreen(ReadingScreen):
         right = [("   ", ""), (glyphs.left_right, "accent bold"), (" panel", "dim")]
         row = path_row(["Monitor", f"{self._panel.stage} {self._panel.title}"], width, glyphs, right)
         del name
-        room = next((index for index, (text, _) in enumerate(row) if len(text.strip()) == 0 and len(text) > 4), None)
+        room = next(
+            (index for index, (text, _) in enumerate(row) if len(text.strip()) == 0 and len(text) > 4), None
+        )
         if room is not None and len(row[room][0]) > len(question) + 5:
             blank = row[room][0]
             row[room : room + 1] = [(f"   {question}", "dim"), (blank[len(question) + 3 :], "")]
@@ -245,17 +258,18 @@ class PanelScreen(ReadingScreen):
         if width < _MIDDLE:
             return self._box(self._focus, gathered, width, height, glyphs)
         parts = len(self._part_rows(gathered, _LEFT, glyphs)) + 2
-        tall = min(parts, max(height // 2 + 1, height - 9))
+        tall = min(parts, max(height // 2 + 1, height - 8))
         left = [
             *self._box(FAMILIES, gathered, _LEFT, tall, glyphs),
             *self._box(JUDGED, gathered, _LEFT, height - tall, glyphs),
         ]
         middle: list[Row] = []
         rest = width - _LEFT
-        if width >= _WIDE and gathered.bins is not None:
-            middle = self._box(SPREAD, gathered, _SPREAD, height, glyphs)
-            rest -= _SPREAD
-        last = SPREAD if self._focus == SPREAD and not middle else GROUPS
+        if width >= _WIDE:
+            own = width_of_aside(gathered.facts)
+            middle = self._box(ASIDE, gathered, own, height, glyphs)
+            rest -= own
+        last = ASIDE if self._focus == ASIDE and not middle else GROUPS
         right = self._box(last, gathered, rest, height, glyphs)
         return beside(left, middle, right) if middle else beside(left, right)
 
@@ -269,19 +283,20 @@ class PanelScreen(ReadingScreen):
         if name == JUDGED:
             return self._judged_box(gathered, width, height, heavy, glyphs)
         if name == FAMILIES:
-            rows, frame = self._part_rows(gathered, width, glyphs), part_frame(view, glyphs, heavy)
-        elif gathered.bins is not None:
-            kind = self._opened.bins
-            rows = spread_rows(view, kind, gathered.bins, gathered.windows, gathered.pools, width - 4, glyphs)
-            frame = spread_frame(kind, glyphs, heavy)
+            rows, frame = self._part_rows(gathered, width, glyphs), part_frame(view, glyphs)
         else:
-            return self._groups_box(gathered, width, height, glyphs)
+            kind, spans, pools = self._opened.bins, gathered.windows, gathered.pools
+            frame, rows = aside(view, gathered.facts, kind, gathered.bins, spans, pools, width - 4, glyphs)
         self._at[name], shown, more = scrolled(rows, self._at[name], height - 2)
-        return box(replace(frame, foot=more), aired(shown), width, height, glyphs)
+        return box(
+            replace(frame, foot=more, focused=heavy), aired(shown, width, glyphs), width, height, glyphs
+        )
 
     def _part_rows(self, gathered: Gathered, width: int, glyphs: Glyphs) -> list[Row]:
-        view = self.grpo_top.view
-        return part_rows(view, self._opened, gathered.windows, gathered.pools, width - 4, glyphs)
+        if width not in gathered.parts:
+            view, spans, pools = self.grpo_top.view, gathered.windows, gathered.pools
+            gathered.parts[width] = part_rows(view, self._opened, spans, pools, width - 4, glyphs)
+        return gathered.parts[width]
 
     def _judged_box(
         self, gathered: Gathered, width: int, height: int, heavy: bool, glyphs: Glyphs
@@ -289,13 +304,13 @@ class PanelScreen(ReadingScreen):
         ids = gathered.judging
         self._at[JUDGED] = min(self._at[JUDGED], max(len(ids) - 1, 0))
         selected = ids[self._at[JUDGED]] if ids and self._focus == JUDGED else None
-        rows, owners = judged_rows(self.grpo_top.view, ids, selected, self._settings, width, glyphs)
+        rows, owners = judged_rows(self.grpo_top.view, ids, selected, self.grpo_top.settings, width, glyphs)
         if selected is not None:
             first = owners.index(selected)
             last = first + owners.count(selected) - 1
             self._top[JUDGED] = keep_seen(self._top[JUDGED], first, last, height - 2)
         self._top[JUDGED], shown, more = scrolled(rows, self._top[JUDGED], height - 2)
-        return box(replace(judged_frame(heavy), foot=more), shown, width, height, glyphs)
+        return box(replace(judged_frame(), foot=more, focused=heavy), shown, width, height, glyphs)
 
     def _groups_box(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         view, now = self.grpo_top.view, gathered.pools[0]
@@ -305,15 +320,19 @@ class PanelScreen(ReadingScreen):
         at = self._at[GROUPS] = min(self._at[GROUPS], max(len(groups) - 1, 0))
         top = self._top[GROUPS] = max(0, min(keep_seen(self._top[GROUPS], at, at, room), len(groups) - room))
         shown = groups[top : top + room]
-        frame = worst_frame(now, order, gathered.windows, glyphs, False)
+        frame = worst_frame(now, order, gathered.windows, width, glyphs)
         if not shown:
-            return box(frame, [[(f" {glyphs.unknown} ", "info"), ("no rollouts in this log", "dim")]], width, height, glyphs)
+            return box(
+                frame,
+                [[(f" {glyphs.unknown} ", "info"), ("no rollouts in this log", "dim")]],
+                width,
+                height,
+                glyphs,
+            )
         rows = worst_rows(view, now, order, shown, width - 4, self._excerpts.get, glyphs)
         marked = self._focus == GROUPS
         body = [
-            selectable(row, width, index - 1 == at - top, glyphs, mark=marked) for index, row in enumerate(rows)
+            selectable(row, width, index - 1 == at - top, glyphs, mark=marked)
+            for index, row in enumerate(rows)
         ]
         return box(frame, body, width, height, glyphs)
-
-
-assert set(OPENED) == {panel.key for panel in PANELS}

@@ -340,7 +340,14 @@ class ReplayScreen(ReadingScreen):
         width = self.size.width
         height = self.size.height - 2 - (1 if width >= 100 else 0) - 1 - (2 if width >= 110 else 1)
         wanted = self._text.height_for(max(20, width - 60), max(4, height)) if width >= 150 else 0
-        against = 7 if self._diff else 0
+        inner, glyphs = max(20, width - 62), glyphs_of(self.app)
+        against = (
+            0
+            if not self._diff
+            else 3
+            if self._against is None
+            else 2 + self._against.dock_height(inner, glyphs)
+        )
         shared = sizes(width, height, wanted, self._siblings.wanted_rows, against, groups)
         self.query_one(TriageStrip).display = width >= 100
         self._time.styles.height = 2 if width >= 110 else 1

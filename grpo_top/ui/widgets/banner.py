@@ -95,7 +95,7 @@ def _first_cause(view: View, first: Finding, width: int, height: int, key: str, 
     others = consequences(view, first)
     if narrow:
         rows.append(_tinted(_leads_to(others, role, ground, glyphs), [], width, ground, glyphs))
-        return rows
+        return rows[:height]
     margin = f"{glyphs.bar}   "
 
     def labelled(word: str, word_role: str, runs: Row) -> Row:

@@ -93,9 +93,9 @@ def boxed(
     across = box.horizontal
 
     def edge(left: str, start: Row, end: Row, right: str) -> Row:
-        room = width - 4
-        end = cut(end, max(room - 4, 0), glyphs.ellipsis)
-        start = cut(start, max(room - width_of(end) - (3 if end else 2), 0), glyphs.ellipsis)
+        end = cut(end, max(width - 8, 0), glyphs.ellipsis)
+        taken = width_of(end) + 4 if end else 2
+        start = cut(start, max(width - taken - 5, 0), glyphs.ellipsis)
         begin: Row = [(f"{left}{across} ", role), *start, (" ", "")] if start else [(f"{left}{across}", role)]
         finish: Row = [(" ", ""), *end, (f" {across}{right}", role)] if end else [(f"{across}{right}", role)]
         between = width - width_of(begin) - width_of(finish)

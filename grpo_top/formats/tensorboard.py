@@ -1,0 +1,173 @@
+"""TensorBoard's event files, by whatever library wrote them: one event for each number.
+
+An event is a protocol buffer: wall time 1, step 2, summary 5 with values (tag 1, simple value 2, tensor 8). Nothing
+says when a step is complete. Texts are string tensors under `NAME/text_summary`; trainers put their config there.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grpo_top.formats.base import Claim, Format
+from grpo_top.formats.choice import choice_of
+from grpo_top.formats.decode import parse
+from grpo_top.formats.framed import FramedReader, TfRecords, masked_crc32c
+from grpo_top.formats.tracked import Rows, Tracked
+from grpo_top.formats.wire import double, fields, messages, signed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import PurePath
+
+    from grpo_top.formats.base import RunContext
+    from grpo_top.records import Location, Record
+
+NAME = "tensorboard"
+
+_FILE = re.compile(r"events\.out\.tfevents\.(?P<began>\d+)")
+_CONFIG_TEXTS = ("args", "config", "hparams", "hyperparameters", "training_args")
+_TEXT = "/text_summary"
+_FLOAT, _DOUBLE, _INT32, _STRING, _INT64 = 1, 2, 3, 7, 9
+"""Kinds of tensor elements."""
+_CODE = re.compile(r"^\s*```(?:json)?\n(?P<inner>.*?)\n?\s*```\s*$", re.DOTALL)
+
+
+class TensorBoard(Format):
+    """Reads event files."""
+
+    name: ClassVar[str] = NAME
+
+    def claim(self, path: PurePath, head: bytes) -> Claim | None:
+        """By the checksum of the first record's length, and its first event, which names the version."""
+        size = TfRecords.HEADER.size
+        if len(head) < size:
+            return None
+        length, checksum = TfRecords.HEADER.unpack_from(head)
+        if masked_crc32c(head[:8]) != checksum:
+            return None
+        known = b"brain.Event:" in head[size : size + length] or _FILE.match(path.name) is not None
+        return Claim(95 if known else 50, "bytes", "metrics", f"{NAME} {path.parent}", 1)
+
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> EventReader:  # noqa: ARG002
+        """A reader of events."""
+        return EventReader(path, context)
+
+
+class EventReader(FramedReader):
+    """Puts the events of a step together into one row."""
+
+    def __init__(self, path: PurePath, context: RunContext) -> None:
+        super().__init__(TfRecords())
+        self._path = path
+        self._context = context
+        self._choice = choice_of(context, NAME)
+        self._folder = _run_folder(path.parent, context)
+        named = _FILE.match(path.name)
+        self._choice.offer(self._folder, float(named["began"]) if named else 0.0)
+        self._tracked = Tracked(context)
+        self._rows = Rows()
+
+    def fresh(self) -> EventReader:
+        """A reader that has read nothing."""
+        return EventReader(self._path, self._context)
+
+    @property
+    def note(self) -> str:  # type: ignore[override]  # a plain attribute elsewhere
+        """Says so where another run's events are read."""
+        return self._choice.note(self._folder)
+
+    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
+        """Rows that are whole now."""
+        return super().feed_bytes(offset, data) if self._choice.is_read(self._folder) else []
+
+    def records(self, payload: bytes, location: Location) -> Iterable[Record]:
+        """The row before, where this event begins another; the run, where it holds the config."""
+        time: float | None = None
+        step = 0
+        found: list[Record] = []
+        for number, value in fields(payload):
+            if number == 1:
+                time = double(value)
+            elif number == 2 and type(value) is int:
+                step = signed(value)
+            elif number == 5 and type(value) is bytes:
+                for summary in messages(value, 1):
+                    found.extend(self._summary(summary, step, time, location))
+        return found
+
+    def idle(self) -> list[Record]:
+        """The row that is open, as far as it goes."""
+        row = self._rows.take()
+        return list(self._tracked.row(*row)) if row else []
+
+    def _summary(self, summary: bytes, step: int, time: float | None, location: Location) -> Iterator[Record]:
+        tag, value = "", None
+        for number, field in fields(summary):
+            if number == 1 and type(field) is bytes:
+                tag = field.decode("utf-8", "replace")
+            elif number == 2:
+                value = double(field)
+            elif number == 8 and type(field) is bytes:
+                value = _tensor(field)
+        if isinstance(value, float) and tag:
+            whole = self._rows.add(step, tag, value, time)
+            if whole:
+                yield from self._tracked.row(*whole, location)
+        elif isinstance(value, str) and tag.removesuffix(_TEXT) in _CONFIG_TEXTS:
+            config = _config(value)
+            if config:
+                name = config.get("run_name")
+                yield from self._tracked.about(name if isinstance(name, str) else None, config)
+
+
+def _run_folder(folder: PurePath, context: RunContext) -> str:
+    """The folder that names the run: one below a known run's holds that run's hyperparameters or part of a chart."""
+    known = context.notes.setdefault(f"{NAME} folders", set())
+    if not isinstance(known, set):
+        return str(folder)
+    above = next((str(parent) for parent in (folder, *folder.parents) if str(parent) in known), str(folder))
+    known.add(above)
+    return above
+
+
+def _tensor(tensor: bytes) -> float | str | None:
+    """The one number or text in a tensor; None where there are more, or something else."""
+    kind, content, value = 0, b"", None
+    for number, field in fields(tensor):
+        if number == 1 and type(field) is int:
+            kind = field
+        elif number == 4 and type(field) is bytes:
+            content = field
+        elif number == 8 and type(field) is bytes:
+            return field.decode("utf-8", "replace")
+        elif number in (5, 6, 7, 10):
+            value = _element(number, field)
+    layout = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}.get(kind)
+    if layout is None:
+        return None
+    if value is None and len(content) == struct.calcsize(layout):
+        return float(struct.unpack(layout, content)[0])
+    return value
+
+
+def _element(number: int, field: int | bytes) -> float | None:
+    """A list's only element: floats 5, doubles 6, integers 7 and 10; lists are packed, short ones need not be."""
+    if type(field) is int:
+        return float(signed(field))
+    if type(field) is not bytes:
+        return None
+    if number in (5, 6):
+        return double(field) if len(field) == (4 if number == 5 else 8) else None
+    return None
+
+
+def _config(text: str) -> dict[str, Any] | None:
+    """The JSON object that a text holds, alone or as a block of code."""
+    inner = _CODE.match(text)
+    try:
+        found = parse((inner["inner"] if inner else text).encode())
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,163 @@
+"""What all trackers share: a run's config and its rows as records, whoever trained it.
+
+A tracker's files carry the trainer's own names, mostly with `train/` and `eval/` before them, and a step that may
+only count the tracker's log calls. The framework is told by the config or by the names.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grpo_top.formats.decode import integer
+from grpo_top.formats.native import NativeReader
+from grpo_top.formats.telltales import framework_of_config, framework_of_keys
+from grpo_top.formats.tracked_config import intended, nested
+from grpo_top.formats.trl_rows import row_records
+from grpo_top.formats.verl import metric_rows
+from grpo_top.records import NOWHERE, Eval, Run, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from grpo_top.formats.base import RunContext
+    from grpo_top.records import Location, Record
+
+RANK = 1
+"""A tracker has the precision of a log."""
+
+_STEPS = (
+    "train/global_step",
+    "trainer/global_step",
+    "training/global_step",
+    "global_step",
+    "training_step",
+    "rollout/step",
+    "train/step",
+    "eval/step",
+    "progress/batch",
+    "step",
+)
+"""Names under which trainers log their own step."""
+_COUNTERS = frozenset((*_STEPS, "train/epoch", "epoch"))
+"""What says when and not what: a row of nothing else is no step's."""
+_ENDED = frozenset(("train/train_runtime", "train_runtime"))
+"""What Transformers' trainer logs when it has ended."""
+_LIKE_TRL = frozenset(("trl", "ms-swift", "unsloth", "axolotl"))
+_EVALUATION = ("eval/", "eval_", "val/", "validation/", "test/", "eval-rollout/")
+
+Row = dict[str, float | None]
+
+
+class Tracked:
+    """One run as a tracker recorded it. It remembers what it has said, and says what is new."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._native = NativeReader(context)
+        self._config: dict[str, Any] = {}
+        self._said: dict[str, Any] = {}
+        self._step: int | None = None
+        """The trainer's step of the last row that carried one."""
+
+    def about(
+        self, name: str | None = None, config: Mapping[str, Any] | None = None, finished: bool | None = None
+    ) -> Iterator[Record]:
+        """The run record, where something in it is new. `config` adds to what came before."""
+        found: dict[str, Any] = {"run": name, "finished": finished}
+        if config:
+            self._config.update(config)
+            sections = nested(self._config)
+            found |= intended(sections) | {"config": dict(self._config)}
+            context = self._context
+            context.logging_steps = context.logging_steps or integer(config.get("logging_steps"))
+            context.framework = context.framework or framework_of_config(sections)
+        found["framework"] = self._context.framework
+        said = self._said | {key: value for key, value in found.items() if value is not None}
+        if said != self._said:
+            self._said = said
+            yield self._native.record({"kind": "run", **said}, NOWHERE)
+
+    def row(
+        self, tracker_step: int | None, metrics: Row, time: float | None = None, location: Location = NOWHERE
+    ) -> Iterator[Record]:
+        """The step and the evaluations of what was logged at once.
+
+        The trainer's own step is in the row, or it is that of the row before; only in a run that never logs one is it
+        the tracker's. ValueError where there is none at all.
+        """
+        own = next((step for key in _STEPS if (step := integer(metrics.get(key))) is not None), None)
+        self._step = self._step if own is None else own
+        if metrics.keys() <= _COUNTERS:
+            return
+        step = tracker_step if self._step is None else self._step
+        if step is None:
+            raise ValueError("row without a step")
+        if self._context.framework is None:
+            self._context.framework = framework_of_keys(metrics)
+        yield from self.about(finished=None if _ENDED.isdisjoint(metrics) else True)
+        for record in _split(self._context.framework, step, metrics, location):
+            yield record._replace(time=time)
+
+
+def _split(framework: str | None, step: int, metrics: Row, location: Location) -> Iterator[Step | Eval]:
+    """Step and evaluations, under the trainer's own names."""
+    if framework == "verl":
+        for record in metric_rows(
+            step, {key.replace("_at_", "@"): metrics[key] for key in metrics}, RANK, location
+        ):
+            if isinstance(record, Step | Eval):
+                yield record
+        return
+    train = {key: value for key, value in metrics.items() if not key.startswith(_EVALUATION)}
+    evaluated = {key: value for key, value in metrics.items() if key not in train and key not in _COUNTERS}
+    if framework in _LIKE_TRL:
+        # TRL's own names are bare, and begin with `eval_` at an evaluation; the callbacks write a slash for that.
+        train = {key.removeprefix("train/"): train[key] for key in train if key not in _COUNTERS}
+        evaluated = {f"eval_{_without_prefix(key)}": value for key, value in evaluated.items()}
+        for part in (train, evaluated):
+            if part:
+                yield from row_records(step, part, RANK, location)
+        return
+    if train.keys() - _COUNTERS:
+        yield Step(step, train, rank=RANK, location=location)
+    if evaluated:
+        values = {_without_prefix(key): value for key, value in evaluated.items()}
+        yield Eval(step, values, rank=RANK, location=location)
+
+
+def _without_prefix(key: str) -> str:
+    prefix = next((prefix for prefix in _EVALUATION if key.startswith(prefix)), "")
+    return key.removeprefix(prefix)
+
+
+class Rows:
+    """Puts single numbers together into rows: all that was logged for a step, one after another.
+
+    A row is whole when another step's number comes, or when nothing has come for a while. A number of a row that was
+    given already opens it again, so that the whole row is given once more.
+    """
+
+    def __init__(self) -> None:
+        self._step: int | None = None
+        self._row: Row = {}
+        self._time: float | None = None
+        self._given = 0
+        """Numbers of the open row that were given."""
+
+    def add(
+        self, step: int, key: str, value: float | None, time: float | None
+    ) -> tuple[int, Row, float | None] | None:
+        """Take a number in; the row before, where this one begins another."""
+        whole = None
+        if step != self._step:
+            whole = self.take()
+            self._step, self._row, self._time, self._given = step, {}, time, 0
+        self._row[key] = value
+        return whole
+
+    def take(self) -> tuple[int, Row, float | None] | None:
+        """The open row, where something in it is new."""
+        if self._step is None or len(self._row) == self._given:
+            return None
+        self._given = len(self._row)
+        return self._step, dict(self._row), self._time

@@ -1,0 +1,135 @@
+"""Weights & Biases: the `.wandb` file of a run, which holds all that there is of it when it is offline.
+
+It is a LevelDB log of protocol buffers. Of the records only these are read: history 2 (one row of numbers each),
+config 5, run 17, exit 18. Summaries repeat the history, and printed lines repeat its numbers rounded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grpo_top.formats.base import Claim, Format
+from grpo_top.formats.choice import choice_of
+from grpo_top.formats.decode import integer, number, parse
+from grpo_top.formats.framed import FramedReader, LevelDbLog
+from grpo_top.formats.tracked import Row, Tracked
+from grpo_top.formats.wire import fields, messages, numbers, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import PurePath
+
+    from grpo_top.formats.base import Reader, RunContext
+    from grpo_top.records import Location, Record
+
+NAME = "wandb"
+MAGIC = b":W&B"
+
+_HISTORY, _CONFIG, _RUN, _EXIT = 2, 5, 17, 18
+_FOLDER = re.compile(r"(?:offline-)?run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")
+_OWN_FILES = frozenset(("wandb-summary.json", "wandb-metadata.json", "config.yaml"))
+
+
+class Wandb(Format):
+    """Reads `.wandb` files."""
+
+    name: ClassVar[str] = NAME
+
+    def claim(self, path: PurePath, head: bytes) -> Claim | None:
+        """By the header. The tracker's own files beside it are known and not read."""
+        if head.startswith(MAGIC):
+            return Claim(99, "bytes", "metrics", f"{NAME} {_run_id(path)}", 1)
+        folder = _FOLDER.match(path.parent.parent.name)
+        own = path.parent.name == "logs" or (path.parent.name == "files" and path.name in _OWN_FILES)
+        return Claim(95, "none", "tracker's own", NAME) if folder and own else None
+
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
+        """A reader of a run's records."""
+        return WandbReader(path, context)
+
+
+def _run_id(path: PurePath) -> str:
+    return path.stem.removeprefix("run-")
+
+
+class WandbReader(FramedReader):
+    """Reads a run's records."""
+
+    def __init__(self, path: PurePath, context: RunContext) -> None:
+        super().__init__(LevelDbLog())
+        self._path = path
+        self._context = context
+        self._id = _run_id(path)
+        self._choice = choice_of(context, NAME)
+        folder = _FOLDER.match(path.parent.name)
+        self._choice.offer(self._id, float(folder["day"] + folder["time"]) if folder else 0.0)
+        self._tracked = Tracked(context)
+
+    def fresh(self) -> WandbReader:
+        """A reader that has read nothing."""
+        return WandbReader(self._path, self._context)
+
+    @property
+    def note(self) -> str:  # type: ignore[override]  # a plain attribute elsewhere
+        """Says so where another run is read."""
+        return self._choice.note(self._id)
+
+    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
+        """Records of the frames that are whole now."""
+        return super().feed_bytes(offset, data) if self._choice.is_read(self._id) else []
+
+    def records(self, payload: bytes, location: Location) -> Iterable[Record]:
+        """What one record tells; most tell nothing that is needed here."""
+        for kind, value in fields(payload):
+            if type(value) is not bytes:
+                continue
+            if kind == _HISTORY:
+                yield from self._history(value, location)
+            elif kind == _CONFIG:
+                yield from self._tracked.about(config=_items(messages(value, 1)))
+            elif kind == _RUN:
+                yield from self._run(value)
+            elif kind == _EXIT:
+                yield from self._tracked.about(finished=True)
+
+    def _run(self, message: bytes) -> Iterator[Record]:
+        """Fields of a run: id 1, config 4, the name that people see 8."""
+        config: dict[str, Any] = {}
+        for section in messages(message, 4):
+            config |= _items(messages(section, 1))
+        yield from self._tracked.about(texts(message).get(8) or None, config)
+
+    def _history(self, message: bytes, location: Location) -> Iterator[Record]:
+        """Fields of a row: items 1, the tracker's step 2."""
+        values = _items(messages(message, 1))
+        row: Row = {}
+        for key, value in values.items():
+            if not key.startswith("_"):
+                as_number = number(value) if not isinstance(value, str) else None
+                if as_number is not None or value is None:
+                    row[key] = as_number
+        step = integer(values.get("_step"))
+        if step is None:
+            step = next((numbers(of).get(1, 0) for of in messages(message, 2)), None)
+        if row:
+            yield from self._tracked.row(step, row, number(values.get("_timestamp")), location)
+
+
+def _items(items: Iterable[bytes]) -> dict[str, Any]:
+    """Key and value of each item: key 1 or nested key 2 (its parts), value 16 as JSON."""
+    found: dict[str, Any] = {}
+    for item in items:
+        parts: list[str] = []
+        value: Any = None
+        for kind, field in fields(item):
+            if type(field) is not bytes:
+                continue
+            if kind in (1, 2):
+                parts.append(field.decode("utf-8", "replace"))
+            elif kind == 16:
+                value = parse(field)
+        key = "/".join(parts)
+        if key and key != "_wandb":
+            found[key] = value
+    return found

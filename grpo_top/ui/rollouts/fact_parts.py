@@ -1,0 +1,159 @@
+"""What is said of one rollout, in parts of a line: in the same words by the preview and by the facts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from grpo_top.text import first_line, safe
+from grpo_top.ui import numbers
+
+if TYPE_CHECKING:
+    from grpo_top.snapshot import RunFacts
+    from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.rollouts.subject import Subject
+    from grpo_top.ui.rollouts.texts import Whole
+    from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.runs import Row
+    from grpo_top.ui.widgets.strips import Run
+
+NOT_LOGGED: Run = ("not logged", "info")
+_NO_ADVANTAGE = 5e-3
+"""What rounds to 0 with two decimals."""
+
+
+def reward_span(run: RunFacts) -> tuple[float, float] | None:
+    """The range that rewards are drawn over: as declared, else what has been seen, and 0 where it is never below."""
+    if run.reward_range is None or run.reward_range_declared:
+        return run.reward_range
+    low, high = run.reward_range
+    return min(low, 0.0), high
+
+
+def ordinal(rank: int, size: int) -> str:
+    """`1st`, `7th`, `last`."""
+    if rank == size:
+        return "last"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(rank % 10, "th") if rank % 100 not in {11, 12, 13} else "th"
+    return f"{rank}{ending}"
+
+
+def rank_words(subject: Subject) -> str:
+    """`7th of 8`; empty where its rank is unknown."""
+    size = len(subject.rows)
+    return "" if subject.rank is None else f"{ordinal(subject.rank, size)} of {numbers.count(size)}"
+
+
+def advantage_run(subject: Subject) -> Run:
+    """Its advantage: amber where the group has no spread."""
+    value = float(subject.advantages[subject.place])
+    if math.isnan(value):
+        return NOT_LOGGED
+    if subject.flat:
+        return ("0" if abs(value) < _NO_ADVANTAGE else numbers.change(value, decimals=2)), "warn bold"
+    return numbers.change(value, decimals=2), "strip bold" if value > 0 else "text bold"
+
+
+def raw_verifier(whole: Whole | None, width: int) -> Run:
+    """What the verifier gave back, as it was logged."""
+    if whole is None:
+        return "", ""
+    if whole.rollout is None:
+        return "gone with the text", "info"
+    raw = whole.rollout.verifier_raw
+    return NOT_LOGGED if raw is None else (f'"{first_line(raw, width)}"', "text")
+
+
+def parsed_reward(view: View, subject: Subject) -> tuple[str, float]:
+    """What the run calls success, else the first component, else the reward: its name and value."""
+    success, components = view.snapshot.run.success, subject.components
+    wanted = success.of if success is not None else next(iter(components), "")
+    return (safe(wanted), components[wanted]) if wanted in components else ("reward", subject.reward)
+
+
+def parsed_part(subject: Subject) -> Row:
+    """Whether the answer was parsed."""
+    parsed = subject.flag("parsed")
+    word = numbers.UNKNOWN if parsed is None else "yes" if parsed else "no"
+    return [("parsed ", "dim"), (word, "info" if parsed is None else "text" if parsed else "warn")]
+
+
+def error_run(subject: Subject, width: int) -> Run:
+    """The verifier's error; `none` where it says that there was none."""
+    error = subject.name("verifier_error")
+    if error is not None:
+        return first_line(error, width), "fail"
+    return ("none", "text") if subject.whole("verifier_known") == 1 else (numbers.UNKNOWN, "info")
+
+
+def length_part(subject: Subject) -> Row:
+    """Tokens, of the budget where that is known."""
+    tokens, budget = subject.whole("completion_tokens"), subject.budget
+    if tokens is None:
+        return [NOT_LOGGED]
+    of = f" of {numbers.count(budget)} tokens" if budget else " tokens"
+    return [(numbers.count(tokens), "text bold"), (of, "dim")]
+
+
+def end_part(subject: Subject, glyphs: Glyphs) -> Row:
+    """Why it ended: the engine's reason, else the environment's."""
+    end = subject.name("finish") or subject.name("termination")
+    cut_off = subject.flag("truncated")
+    said: Row = [NOT_LOGGED] if end is None else [(first_line(end, 28), "warn" if cut_off else "text")]
+    return [*said, (f" {glyphs.warn} cut off", "warn")] if cut_off else said
+
+
+def version(value: int | None) -> Row:
+    """`v109`, or `?`."""
+    return [(numbers.UNKNOWN, "info")] if value is None else [(f"v{value}", "text")]
+
+
+def policy_part(view: View, subject: Subject, glyphs: Glyphs, *, long: bool) -> list[Row]:
+    """The policy's and the trainer's version, and the lag between them."""
+    policy, trainer, lag = (
+        policy_versions(subject, glyphs),
+        subject.whole("trainer_version"),
+        lag_part(view, subject),
+    )
+    if subject.whole("policy_start") is None and trainer is None:
+        return [[NOT_LOGGED]]
+    return [policy, [("trainer ", "dim"), *version(trainer)], lag if long else lag[:2]]
+
+
+def policy_versions(subject: Subject, glyphs: Glyphs) -> Row:
+    """The version that sampled it, or the first and last where it spans several."""
+    start, end = subject.whole("policy_start"), subject.whole("policy_end")
+    if start is not None and end is not None and end != start:
+        return [(f"v{start}{glyphs.dash}{end}", "text")]
+    return version(start)
+
+
+def lag_part(view: View, subject: Subject) -> Row:
+    """`lag 0 of 2`: of what is tolerated, where that is declared."""
+    lag, tolerance = subject.lag, view.snapshot.run.version_lag_tolerance
+    said: Run = (numbers.UNKNOWN, "info") if lag is None else (numbers.count(lag), "text")
+    return [("lag ", "dim"), said, ("" if tolerance is None else f" of {tolerance:,g}", "dim")]
+
+
+def lag_mark(view: View, subject: Subject, glyphs: Glyphs) -> Run:
+    """Whether the lag is within what is declared as tolerated."""
+    lag, tolerance = subject.lag, view.snapshot.run.version_lag_tolerance
+    if lag is None:
+        return glyphs.unknown, "info"
+    return (glyphs.warn, "warn bold") if tolerance is not None and lag > tolerance else (glyphs.ok, "ok")
+
+
+def seed_run(subject: Subject) -> Run:
+    """The seed that it was sampled with."""
+    seed = subject.whole("seed")
+    return NOT_LOGGED if seed is None else (str(seed), "text")
+
+
+def versions(subject: Subject) -> list[Row]:
+    """Versions of the environment and of the reward."""
+    parts: list[Row] = []
+    for label, column in (("env", "env_version"), ("reward", "reward_version")):
+        name = subject.name(column)
+        said: Run = (numbers.UNKNOWN, "info") if name is None else (first_line(name, 16), "text")
+        parts.append([(f"{label} ", "dim"), said])
+    return parts
