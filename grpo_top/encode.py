@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -122,12 +123,11 @@ def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str,
 
 
 def prompt_of(rollout: Rollout) -> str:
-    """What was asked: the prompt, else the first message of the conversation."""
-    if rollout.prompt is not None:
-        return rollout.prompt
-    if rollout.messages:
-        return "\n".join(f"{message.role}: {message.content}" for message in rollout.messages[:1])
-    return ""
+    """What was asked: the prompt, else the conversation up to the model's first turn."""
+    if rollout.prompt is not None or not rollout.messages:
+        return rollout.prompt or ""
+    asked = takewhile(lambda message: message.role != "assistant", rollout.messages)
+    return "\n".join(f"{message.role}: {message.content}" for message in asked)
 
 
 def completion_of(rollout: Rollout) -> str | None:

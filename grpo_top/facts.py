@@ -56,6 +56,7 @@ class RunState:
     reward_version: str | None = None
     total_steps: int | None = None
     finished: bool = False
+    drops_flat_groups: bool = False
     recording: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
 
@@ -233,7 +234,7 @@ def measure(batch: Batch, run: RunState, scale: RewardScale) -> dict[str, float]
     """Every series that the rollouts of one step give. Sets the batch's `success`; `scale` already holds this step."""
     found: dict[str, float] = {"rollouts": float(batch.size), "groups": float(batch.groups)}
     _measure_rewards(batch, run, scale, found)
-    _measure_groups(batch, found)
+    _measure_groups(batch, run, found)
     _measure_components(batch, found)
     _measure_endings(batch, found)
     _measure_texts(batch, found)
@@ -257,13 +258,14 @@ def _measure_rewards(batch: Batch, run: RunState, scale: RewardScale, found: dic
         found["reward_max_share"] = float((known >= limits[1] - 1e-9).mean())
 
 
-def _measure_groups(batch: Batch, found: dict[str, float]) -> None:
+def _measure_groups(batch: Batch, run: RunState, found: dict[str, float]) -> None:
     judged = int(batch.judged.sum())
     if not judged:
         return
     flat = batch.flat
-    found["zero_variance_group_frac"] = float(flat.sum() / judged)
-    found["trainable_ratio"] = 1.0 - found["zero_variance_group_frac"]
+    if not run.drops_flat_groups:
+        found["zero_variance_group_frac"] = float(flat.sum() / judged)
+        found["trainable_ratio"] = 1.0 - found["zero_variance_group_frac"]
     spread = batch.group_std[~np.isnan(batch.group_std)]
     if len(spread):
         found["group_reward_std_mean"] = float(spread.mean())
@@ -272,7 +274,7 @@ def _measure_groups(batch: Batch, found: dict[str, float]) -> None:
     if len(advantages):
         found["adv_std"] = float(advantages.std())
     known = batch.success >= 0
-    if known.any():
+    if known.any() and not run.drops_flat_groups:
         passed = np.bincount(batch.group[known], batch.success[known], batch.groups)
         of = np.bincount(batch.group[known], minlength=batch.groups)
         found["all_fail_group_frac"] = float((flat & (of > 0) & (passed == 0)).sum() / judged)

@@ -221,13 +221,17 @@ class History:
             before = known.seen.get((group, index))
             if before is not None and before[1] == task:
                 self._replaced_in_batch.append(before[0])
-                if step < newest:
+                if step < newest and self._is_of(source, before[0]):
                     self.restarts.setdefault(step, newest)
             known.seen[group, index] = (row, task)
             groups.append(group)
             indices.append(min(index, _HIGHEST_INDEX))
         self._newest[source] = newest
         return groups, indices
+
+    def _is_of(self, source: int, row: int) -> bool:
+        """Whether a row came from a source; those past the end are just being added by it."""
+        return row >= self.length or int(self.columns["source"].view()[row]) == source
 
     def _forget_before(self, source: int, step: int, known: StepRows) -> None:
         row, again = self._began[source]

@@ -10,7 +10,10 @@ from grpo_top.formats.registry import choose
 from grpo_top.records import Skipped
 from grpo_top.snapshot import SkippedRecord, SourceFacts
 from grpo_top.sources.access import read_head
+from grpo_top.sources.database import MAGIC, head_of_database
 from grpo_top.sources.files import Tail, WholeFile
+from grpo_top.sources.pieces import ByteTail
+from grpo_top.sources.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +43,12 @@ class Intake:
         self.skipped = 0
         self.reader: Reader = format_.reader(path, claim, context)
         self._context = context
-        self._file: Tail | WholeFile = Tail(path) if claim.feed == "lines" else WholeFile(path)
+        kinds: dict[str, type[Tail | ByteTail | Store]] = {
+            "lines": Tail,
+            "bytes": ByteTail,
+            "database": Store,
+        }
+        self._file: Tail | ByteTail | Store | WholeFile = kinds.get(claim.feed, WholeFile)(path)
         self._epoch = self._file.epoch
         self._quiet_since: float | None = None
         self.rewritten = False
@@ -51,7 +59,7 @@ class Intake:
     @property
     def behind(self) -> int:
         """Bytes on disk that have not been read yet."""
-        return self._file.behind if isinstance(self._file, Tail) else 0
+        return self._file.behind if isinstance(self._file, Tail | ByteTail) else 0
 
     @property
     def size(self) -> int:
@@ -63,6 +71,10 @@ class Intake:
         self.rewritten = self.new_epoch = False
         if isinstance(self._file, Tail):
             return self._read_lines(self._file, last)
+        if isinstance(self._file, ByteTail):
+            return self._read_bytes(self._file, last)
+        if isinstance(self._file, Store):
+            return self._read_store(self._file, last)
         data = self._file.finish() if last else self._file.read()
         if data is None:
             return None
@@ -82,7 +94,7 @@ class Intake:
             bytes=self._file.size,
             skipped=self.skipped,
             state=str(self._file.state),
-            note=self._file.note,
+            note=self._file.note or self.reader.note,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:
@@ -113,14 +125,48 @@ class Intake:
                 return None
         return self._count(records)
 
-    def _unfinished_line(self, tail: Tail) -> Lines | None:
-        """The last line, without its newline, once the file has stood still and the line can be read as it is."""
+    def _read_bytes(self, tail: ByteTail, last: bool) -> list[Record] | None:
+        piece = tail.read(SLICE_BYTES)
+        records: list[Record] = []
+        if tail.epoch != self._epoch:
+            self._epoch = tail.epoch
+            self.new_epoch = self.records > 0
+            records += self.reader.end()
+            self.reader = self.format.reader(self.path, self.claim, self._context)
+        if piece is None:
+            return self._waiting(last)
+        self._quiet_since = None
+        return self._count(records + self.reader.feed_bytes(piece.offset, piece.data))
+
+    def _read_store(self, store: Store, last: bool) -> list[Record] | None:
+        records = store.look(lambda: self.reader.poll(self.path, last))
+        if not records:
+            return self._waiting(last)
+        self._quiet_since = None
+        return self._count(records)
+
+    def _waiting(self, last: bool) -> list[Record] | None:
+        """What the reader holds back for more to come, once nothing has come for a while, or nothing will."""
+        if last:
+            records = self.reader.end()
+        else:
+            records = self.reader.idle() if self._stands_still() else []
+        return self._count(records) if records else None
+
+    def _stands_still(self) -> bool:
+        """Whether nothing has come for a while; said once for each time that something had come."""
         now = time.monotonic()
         if self._quiet_since is None:
             self._quiet_since = now
         if now - self._quiet_since < STANDS_STILL_SECONDS:
-            return None
+            return False
         self._quiet_since = math.inf
+        return True
+
+    def _unfinished_line(self, tail: Tail) -> Lines | None:
+        """The last line, without its newline, once the file has stood still and the line can be read as it is."""
+        if not self._stands_still():
+            return None
         final = tail.finish()
         if final is None or any(type(record) is Skipped for record in self.reader.fresh().feed(final)):
             return None
@@ -136,4 +182,6 @@ class Intake:
 def recognise(path: Path, only: str | None) -> tuple[Format, Claim] | None:
     """The format that reads a file, by its first bytes; None where none does, or where it is still empty."""
     head = read_head(path, HEAD_BYTES)
+    if head.startswith(MAGIC):
+        head = head_of_database(path)
     return choose(path, head, only) if head else None

@@ -13,6 +13,7 @@ from grpo_top.encode import SPLIT_EVAL, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
 from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
 from grpo_top.formats.names import canonical_values
+from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
 from grpo_top.pace import StepPace
 from grpo_top.records import Success
@@ -33,6 +34,9 @@ LONGEST_GAP = 25
 """A trainer's row stands for at most this many optimizer steps."""
 DISAGREES = 1e-3
 """Relative difference of a component's mean from the trainer's by which rollouts are seen not to be the step's own."""
+
+_OF_ANY_FRAMEWORK = ("grpo-top", "native", "console", "trl", *(tracker.name for tracker in TRACKERS))
+"""Formats whose words are those of the run's own framework; TRL's files are also written by what builds on it."""
 
 _CHANGES_THAT_MATTER = ("env_version", "reward_version", "group_size", "sampling")
 
@@ -128,6 +132,7 @@ class Ledger:
             "env_version",
             "reward_version",
             "total_steps",
+            "drops_flat_groups",
             "recording",
         ):
             value = getattr(record, name)
@@ -294,7 +299,7 @@ class Ledger:
         return canonical_values(self._framework(framework), record.metrics)
 
     def _framework(self, format_name: str) -> str | None:
-        return self.run.framework if format_name in ("grpo-top", "native", "console") else format_name
+        return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name
 
     def _apply_declared(self) -> None:
         """What the user declares of the run stands above what the log says."""

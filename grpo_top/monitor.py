@@ -49,7 +49,7 @@ class Monitor:
         self.ledger = Ledger(settings)
         self._format_name = format_name
         self._clock = clock
-        self._context = RunContext()
+        self._context = RunContext(wanted=settings.run.get("name"))
         self._intakes: list[Intake] = []
         """By number, in the order in which they were found."""
         self._order: list[Intake] = []
@@ -130,6 +130,8 @@ class Monitor:
                 continue
             self._unknown.pop(path, None)
             format_, claim = found
+            if claim.feed == "none":
+                continue
             self._intakes.append(
                 Intake(len(self._intakes), path, self._name(path), format_, claim, self._context)
             )
@@ -148,9 +150,9 @@ class Monitor:
 
     def _take(self, intake: Intake, records: list[Record], now: float) -> None:
         ledger = self.ledger
-        if intake.rewritten:
+        if intake.rewritten or (intake.new_epoch and intake.claim.anew):
             ledger.forget(intake.number)
-        if intake.new_epoch:
+        elif intake.new_epoch:
             ledger.history.begin_again(intake.number)
         rollouts: list[Rollout] = []
         for record in records:
@@ -158,7 +160,7 @@ class Monitor:
                 case Rollout():
                     rollouts.append(record)
                 case Step():
-                    ledger.add_step(record, intake.claim.writer, intake.format.name)
+                    ledger.add_step(record, intake.claim.writer + record.writer, intake.format.name)
                 case Run():
                     ledger.add_run(record)
                 case Eval():

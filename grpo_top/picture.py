@@ -65,7 +65,8 @@ def picture(
     view = ledger.history.view()
     series = AllSeries(ledger.table.view(), ledger.evals.series(lambda step: _mean_reward(ledger, step)))
     where = [source.where for source in sources]
-    findings, first = triage.explain(judge.findings(lambda row: _reference(ledger, row, where)))
+    found = judge.findings(lambda row: _reference(ledger, row, where))
+    findings, first = triage.explain(found, judge.state.first_step)
     statuses = {
         detector.id: (detector.stage, judge.state.statuses.get(detector.id, Status.UNKNOWN))
         for detector in judge.state.detectors

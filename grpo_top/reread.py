@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grpo_top.encode import completion_of
 from grpo_top.records import Location
 from grpo_top.snapshot import Gone
 from grpo_top.sources.access import read_range, read_whole
+from grpo_top.text import text_hash
 
 if TYPE_CHECKING:
     from grpo_top.history import History
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
 def reread(history: History, intake: Intake, row: int) -> Rollout | Gone:
     """The rollout of a row, or why it cannot be had: the file is gone, or holds something else there by now."""
     columns = history.columns
-    offset, length, part, step = (
-        int(columns[name].view()[row]) for name in ("offset", "length", "part", "step")
+    offset, length, part, step, text = (
+        int(columns[name].view()[row]) for name in ("offset", "length", "part", "step", "text")
     )
     location = Location(offset, length, part)
     try:
@@ -26,8 +28,16 @@ def reread(history: History, intake: Intake, row: int) -> Rollout | Gone:
     except OSError as error:
         return Gone(f"{intake.where}: {error.strerror or error}; its numbers still stand")
     found = intake.reader.replay(data, location)
-    if found is None or found.step != step:
+    if found is None or not _is_the_same(found, step, text):
         return Gone(
             f"{intake.where}: rewritten since, offset {offset} holds something else; its numbers still stand"
         )
-    return found
+    return found._replace(step=step)
+
+
+def _is_the_same(found: Rollout, step: int, text: int) -> bool:
+    """Whether it has the text that was measured; where there was none, whether it is of the same step."""
+    if text == 0:
+        return found.step == step
+    completion = completion_of(found)
+    return completion is not None and text_hash(completion) == text

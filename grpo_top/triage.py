@@ -161,8 +161,12 @@ def stages(statuses: Mapping[str, tuple[int, Status]], findings: Iterable[Findin
     return tuple(found)
 
 
-def first_cause(findings: Sequence[Finding]) -> Finding | None:
-    """Where to stop first: the earliest stage that fires, save where a finding explains it that began no later."""
+def first_cause(findings: Sequence[Finding], first_step: int | None = None) -> Finding | None:
+    """Where to stop first: the earliest stage that fires, save where a finding explains it that began no later.
+
+    `first_step` is the run's: sampling that differs from the run record ever since then is no change that could
+    explain another finding, since it may be the record that is wrong.
+    """
     alarms = [finding for finding in findings if finding.active and finding.severity >= Status.WARN]
     if not alarms:
         return None
@@ -172,7 +176,10 @@ def first_cause(findings: Sequence[Finding]) -> Finding | None:
         causes = [
             other
             for other in alarms
-            if other.id not in visited and first.id in CAUSES.get(other.id, ()) and other.onset <= first.onset
+            if other.id not in visited
+            and first.id in CAUSES.get(other.id, ())
+            and other.onset <= first.onset
+            and not (other.id == "SAMPLER_DRIFT" and first_step is not None and other.onset <= first_step)
         ]
         if not causes:
             return first
@@ -180,13 +187,15 @@ def first_cause(findings: Sequence[Finding]) -> Finding | None:
         visited.add(first.id)
 
 
-def explain(findings: Sequence[Finding]) -> tuple[tuple[Finding, ...], str | None]:
+def explain(
+    findings: Sequence[Finding], first_step: int | None = None
+) -> tuple[tuple[Finding, ...], str | None]:
     """The findings in triage order with `caused_by` set, and the first cause's id.
 
     Active findings come first, the first cause on top; what is downstream of it and began no earlier, or what the
     cause table says it explains, is its consequence.
     """
-    first = first_cause(findings)
+    first = first_cause(findings, first_step)
     if first is None:
         return tuple(
             sorted(findings, key=lambda finding: (not finding.active, finding.stage, finding.onset))
@@ -227,7 +236,7 @@ def coverage(
                 missing.append(wanted)
             else:
                 carried[wanted.name] = origin
-        blinded = {name for wanted in missing for name in wanted.series}
+        blinded = {name.removeprefix("column:") for wanted in missing for name in wanted.series}
         blinds = tuple(id_ for id_, lacks in needs.items() if blinded & set(lacks))
         if missing:
             status = "missing"

@@ -90,6 +90,14 @@ def test_what_a_model_said_in_a_conversation_is_its_text() -> None:
     assert first == second
 
 
+def test_a_system_prompt_that_all_tasks_share_does_not_make_them_one_task() -> None:
+    asked = [[Message("system", "be brief"), Message("user", question)] for question in ("1+1", "2+2")]
+    history = History()
+    history.add([rollout(group=None, index=None, messages=messages) for messages in asked], source=0)
+    assert column(history, "group") == [0, 1]
+    assert len(set(column(history, "task"))) == 2
+
+
 def test_the_same_rollout_written_again_replaces_the_first() -> None:
     history = History()
     history.add([rollout(reward=0.0), rollout(index=1)], source=0)

@@ -46,6 +46,12 @@ def test_a_known_cause_that_began_after_the_effect_does_not_explain_it() -> None
     assert first(drift, flat) == "DEGENERATE_GROUPS"
 
 
+def test_sampling_that_differed_from_the_first_step_on_explains_nothing() -> None:
+    drift, flat = finding("SAMPLER_DRIFT", 4, 1), finding("DEGENERATE_GROUPS", 3, 1, Status.WARN)
+    assert triage.explain((drift, flat), first_step=1)[1] == "DEGENERATE_GROUPS"
+    assert triage.explain((drift, flat), first_step=0)[1] == "SAMPLER_DRIFT"
+
+
 def test_information_is_never_a_cause() -> None:
     assert first(finding("STEP_RESTART", 0, 1, Status.INFO)) is None
 

@@ -141,8 +141,8 @@ class SamplerDrift(Detector):
         ),
         try_next=(
             (
-                "Ask the server what it resolves: grpo-top --sampler URL. The model's generation_config.json "
-                "fills in what the trainer leaves out"
+                "Ask the server what it resolves where a request leaves a setting out: the model's "
+                "generation_config.json fills it in"
             ),
             "Pass every setting with each request, and restart the sampler that differs",
             "Go on from a checkpoint before the drift",
@@ -216,7 +216,7 @@ class SamplerDrift(Detector):
             {**self._copies.evidence(), **self._around.evidence()},
             _newest(facts),
             (
-                "Log the sampling config with each rollout, or ask the server: grpo-top --sampler URL",
+                "Log the sampling config with each rollout, or ask the server for its defaults",
                 (
                     "Look at what ran before that step: an evaluation that samples greedily and leaves its settings "
                     "in force is the usual cause"

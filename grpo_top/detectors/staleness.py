@@ -265,7 +265,7 @@ class WeightSyncStuck(SeriesDetector):
                 "Look at the sampler's log around the last version that it took: a failed load is often a "
                 "warning there and no more"
             ),
-            "Ask the server which weights it holds: grpo-top --sampler URL",
+            "Ask the server which weights it holds: its /weight_info or /model_info says so",
             "Check the schedule of the sync: one that counts updates where you meant steps syncs seldom",
             "Restart the samplers from the newest checkpoint, and drop what they had queued",
         ),

@@ -35,6 +35,12 @@ class Claim(NamedTuple):
     """Files of one writer share this name: a later step from it means that its earlier steps are finished."""
     order: int = 0
     """Files are first read in ascending order (config before metrics before rollouts before console)."""
+    run: str = ""
+    """Id of the run, of a tracker whose folder holds several: see `grpo_top.formats.choice`."""
+    began: float = 0.0
+    """When that run began: any number that grows from run to run."""
+    anew: bool = False
+    """Lines: a file that begins anew takes the place of all it held (a file a step), not only of what comes again."""
 
 
 @dataclass(slots=True)
@@ -52,8 +58,10 @@ class RunContext:
 class Reader(ABC):
     """Turns one file's bytes into records. One instance a file; it may keep what it needs from earlier lines."""
 
-    note: str = ""
-    """One line for the user about what is left out and why; empty where nothing is."""
+    @property
+    def note(self) -> str:
+        """One line for the user about what is left out and why; empty where nothing is."""
+        return ""
 
     def feed(self, lines: Lines) -> list[Record]:
         """Records of these lines, in order. A line that cannot be read gives a `Skipped`, never an exception."""
@@ -113,7 +121,10 @@ class Format(ABC):
 
     @abstractmethod
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
-        """Whether this format reads `path`, judged by its first bytes (up to 64 kB) and only then by its name."""
+        """Whether this format reads `path`, judged by its first bytes (up to 64 kB) and only then by its name.
+
+        The head of a SQLite file is its magic and the names of its tables, one a line.
+        """
 
     @abstractmethod
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:

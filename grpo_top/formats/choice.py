@@ -34,11 +34,16 @@ class Choice:
         """
         self._offers[run] = _Offer(began, name or run)
 
-    def is_read(self, run: str) -> bool:
-        """Whether this run is the one. Asked when all that is there has been offered."""
+    @property
+    def chosen(self) -> str | None:
+        """The run that is read; None where there is none yet. Asked when all that is there has been offered."""
         if self._chosen is None and self._offers:
             self._chosen = max(self._offers, key=self._preference)
-        return run == self._chosen
+        return self._chosen
+
+    def is_read(self, run: str) -> bool:
+        """Whether this run is the one that is read."""
+        return run == self.chosen
 
     def note(self, run: str) -> str:
         """One line about a run in a folder of its own that is not read; empty for the one that is."""

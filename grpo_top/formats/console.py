@@ -74,10 +74,11 @@ def printed_dicts(text: str) -> list[dict[str, str | None]]:
 
     Values that are lists or dicts are left out.
     """
-    return [_pairs(found) for found in _DICT.findall(text)] if "{" in text else []
+    return [printed_pairs(found) for found in _DICT.findall(text)] if "{" in text else []
 
 
-def _pairs(printed: str) -> dict[str, str | None]:
+def printed_pairs(printed: str) -> dict[str, str | None]:
+    """The entries of a printed dict, or of that part of one that is on a line."""
     found: dict[str, str | None] = {}
     for pair in _PAIR.finditer(printed):
         value = pair["value"].strip()

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from grpo_top.formats.decode import number, text, written
+from typing import TYPE_CHECKING, Any
+
+from grpo_top.formats.decode import number, parse, text, written
 from grpo_top.records import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def conversation(*parts: object) -> list[Message] | None:
@@ -21,13 +26,35 @@ def as_message(turn: object) -> Message | None:
     """One turn, or None where it is none."""
     if not isinstance(turn, dict):
         return None
-    calls = turn.get("tool_calls")
+    content = content_text(turn.get("content"))
+    reasoning = turn.get("reasoning_content")
+    if isinstance(reasoning, str) and reasoning and reasoning not in content:
+        content = f"<think>\n{reasoning}\n</think>\n{content}"
     return Message(
-        text(turn.get("role")) or "",
-        content_text(turn.get("content")),
-        [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else (),
-        number(turn.get("reward")),
+        text(turn.get("role")) or "", content, _tool_calls(turn.get("tool_calls")), number(turn.get("reward"))
     )
+
+
+def _tool_calls(calls: object) -> Sequence[dict[str, Any]]:
+    """The calls of a turn: objects, or JSON in strings, each for itself or all of them in one."""
+    calls = _unquoted(calls)
+    if not isinstance(calls, list):
+        return ()
+    return [call for quoted in calls if isinstance(call := _unquoted(quoted), dict)]
+
+
+def _unquoted(value: object) -> object:
+    try:
+        return parse(value.encode()) if isinstance(value, str) else value
+    except ValueError:
+        return None
+
+
+def spoken(message: Message) -> str:
+    """All that a turn says: its text, and the tools that it calls as `name(arguments)`, a line each."""
+    calls = (call["function"] if isinstance(call.get("function"), dict) else call for call in message.tool_calls)
+    lines = [f"{call.get('name')}({written(call.get('arguments')) or ''})" for call in calls]
+    return "\n".join([message.content, *lines] if message.content or not lines else lines)
 
 
 def texts(turns: object) -> str | None:

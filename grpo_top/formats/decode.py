@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import re
+import warnings
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -18,6 +20,8 @@ _WRAPPED = re.compile(r"^(?:np|numpy|torch|jnp)?\.?\w+\((?P<inner>[^(),]*)(?:,.*
 """`np.float64(0.41)`, `tensor(0.5, device='cuda:0')`: how arrays' scalars print themselves."""
 LARGEST = 2**63
 """Integers from here on are taken for unknown: no column could hold them."""
+_LONGEST_LITERAL = 10_000
+_WORDS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
 _DIGITS_LIMIT = 4000
 """Python refuses longer integers; they are past any float as well."""
 
@@ -127,6 +131,25 @@ def written(value: Any) -> str | None:
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, default=str)
     return str(value)
+
+
+def literal(spelled: str) -> Any:
+    """The value that a text spells as Python would (`"0.04"`, `"None"`, `"{'of': 'reward'}"`), else the text itself."""
+    spelled = spelled.strip()
+    if spelled in _WORDS:
+        return _WORDS[spelled]
+    if spelled[:1] in ("{", "[", "(") and len(spelled) <= _LONGEST_LITERAL:
+        try:
+            with warnings.catch_warnings(action="ignore"):  # of escapes that are none
+                return ast.literal_eval(spelled)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            return spelled
+    for kind in (int, float):
+        try:
+            return kind(spelled)
+        except ValueError:
+            continue
+    return spelled
 
 
 def timestamp(value: Any) -> float | None:

@@ -1,8 +1,9 @@
 """Trainers' metric names: one table a framework.
 
 A table lists, for each canonical series, the trainer's keys in order of preference. `*` stands for one part of
-a name between slashes, `{}` for the part that names a component or a reason. The words are the trainers' own:
-two of them may call different things `kl`, and the tables say which one each means.
+a name between slashes, `{}` for the part that names a component or a reason. Keys under `""` are no series,
+though a pattern fits them. The words are the trainers' own: two of them may call different things `kl`, and the
+tables say which one each means.
 """
 
 from __future__ import annotations
@@ -104,32 +105,37 @@ TABLES: dict[str, Table] = {
     "ms-swift": {name: keys for name, keys in _TRL.items() if name != "reward_std"}
     | {"group_reward_std_mean": ("reward_std",), "step_time": ("step_time", "train_speed(s/it)")},
     "prime-rl": {
-        "reward_mean": ("train/agg/effective/*/reward/mean", "train/agg/all/*/reward/mean", "Reward"),
+        "reward_mean": ("train/agg/all/*/reward/mean", "train/agg/effective/*/reward/mean", "Reward"),
+        "zero_variance_group_frac": ("Zero Advantage",),
         "all_fail_group_frac": ("train/agg/all/*/solved_none", "train/agg/all/solved_none"),
         "all_pass_group_frac": ("train/agg/all/*/solved_all", "train/agg/all/solved_all"),
         "trainable_ratio": ("train/agg/all/*/is_trainable/mean", "train/agg/all/is_trainable/mean"),
         "kl": ("ref_kl/mean",),
-        "entropy": ("entropy/all/mean",),
+        "entropy": ("entropy/all/mean", "Entropy"),
         "clip_frac": ("is_masked/mean",),
-        "grad_norm": ("optim/grad_norm",),
-        "loss": ("loss/mean",),
-        "learning_rate": ("optim/lr",),
+        "grad_norm": ("optim/grad_norm", "Grad. Norm"),
+        "loss": ("loss/mean", "Loss"),
+        "learning_rate": ("optim/lr", "LR"),
         "completion_tokens_mean": (
-            "train/agg/effective/num_output_tokens/mean",
             "train/agg/all/num_output_tokens/mean",
+            "train/agg/effective/num_output_tokens/mean",
         ),
         "completion_tokens_max": (
-            "train/agg/effective/num_output_tokens/max",
             "train/agg/all/num_output_tokens/max",
+            "train/agg/effective/num_output_tokens/max",
         ),
-        "truncation_rate": ("train/agg/effective/*/is_truncated/mean", "train/agg/all/*/is_truncated/mean"),
+        "truncation_rate": (
+            "train/agg/all/*/is_truncated/mean",
+            "train/agg/effective/*/is_truncated/mean",
+            "Truncation",
+        ),
         "version_lag_mean": ("off_policy/mean",),
-        "version_lag_max": ("off_policy/max", "Max. Off-Policy Level"),
+        "version_lag_max": ("off_policy/max", "Max Off-Policy", "Max. Off-Policy Level"),
         "stale_dropped": ("off_policy/dropped",),
-        "mismatch_kl": ("mismatch_kl/all/mean",),
+        "mismatch_kl": ("mismatch_kl/all/mean", "Mismatch KL"),
         "step_time": ("time/step", "Time"),
-        "component_mean{}": ("train/agg/effective/*/rewards/{}/mean", "train/agg/all/*/rewards/{}/mean"),
-        "termination{}": ("train/agg/effective/*/stop_condition/{}",),
+        "component_mean{}": ("train/agg/all/*/rewards/{}/mean", "train/agg/effective/*/rewards/{}/mean"),
+        "termination{}": ("train/agg/all/*/stop_condition/{}", "train/agg/effective/*/stop_condition/{}"),
     },
     "art": {
         "reward_mean": ("train/reward",),
@@ -244,6 +250,16 @@ TABLES: dict[str, Table] = {
         "mismatch_kl": ("optim/kl_sample_train_v2", "optim/kl_sample_train_v1"),
         "tokens": ("env/all/total_ac_tokens",),
         "step_time": ("time/total",),
+        "component_mean{}": ("env/all/{}",),
+        "": (
+            "env/all/ac_tokens_per_turn",
+            "env/all/ob_tokens_per_turn",
+            "env/all/turns_per_episode",
+            "env/all/total_episodes",
+            "env/all/total_turns",
+            "env/all/total_ob_tokens",
+            "env/all/total_cached_ob_tokens",
+        ),
     },
     "rllm": {
         **{name: keys for name, keys in _VERL.items() if name != "truncation_rate"},
@@ -317,6 +333,8 @@ DEFINITIONS = {
     "verl truncation_rate": "share of responses as long as the padded batch; unknown where that is the longest",
     "verl logp_abs_diff": "difference of probabilities, never more than that of log-probabilities",
     "prime-rl clip_frac": "share of tokens masked by the trust region",
+    "prime-rl reward_mean": "over all that arrived; what ships leaves out rollouts without advantage",
+    "prime-rl zero_variance_group_frac": "printed only: share of rollouts whose advantage is 0",
     "nemo-rl zero_variance_group_frac": "share of prompts whose leave-one-out baseline is 0 or 1",
     "openrlhf trainable_ratio": "share of groups that pass dynamic filtering",
     "areal truncation_rate": "share of responses without an end token",

@@ -62,7 +62,7 @@ _HELDOUT = tuple(
     re.compile(pattern)
     for pattern in (
         r"acc/mean@\d+",
-        r"(?:.*/)?reward(?:/mean)?(?:@\d+)?",
+        r"(?:.*/)?reward(?:/mean|/total)?(?:@\d+)?",
         r"reward/mean@\d+",
         r"(?:.*[/_])?(?:accuracy|acc)(?:/mean)?",
         r"(?:.*/)?(?:avg|pass|mean)[@_]?1",
@@ -93,7 +93,7 @@ def _lookup(framework: str | None, key: str) -> tuple[str, int] | None:
     exact, patterns = _index(framework if framework in TABLES else None)
     for candidate in (key, key.removeprefix("train/")):
         if candidate in exact:
-            return exact[candidate]
+            return exact[candidate] if exact[candidate][0] else None
         for pattern, name, rank in patterns:
             if match := pattern.fullmatch(candidate):
                 return name.replace("{}", f"{{{match['name']}}}") if "{}" in name else name, rank

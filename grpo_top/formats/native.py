@@ -59,7 +59,7 @@ class Native(Format):
     """Reads grpo-top/1 logs."""
 
     name: ClassVar[str] = "grpo-top"
-    rollouts_hint: ClassVar[str] = "write `rollout` records: see `grpo_top.recorder`"
+    rollouts_hint: ClassVar[str] = "write `rollout` records: see the README"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """Lines with a `kind` that grpo-top/1 has."""

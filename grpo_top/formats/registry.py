@@ -6,17 +6,25 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from grpo_top.formats.console import Console
+from grpo_top.formats.mlflow import MlFlow
 from grpo_top.formats.native import Native
 from grpo_top.formats.plain import Plain
+from grpo_top.formats.prime_rl import PrimeRl
+from grpo_top.formats.swanlab import SwanLab
+from grpo_top.formats.tensorboard import TensorBoard
+from grpo_top.formats.trackio import Trackio
 from grpo_top.formats.trl import Trl
+from grpo_top.formats.verifiers import Verifiers
 from grpo_top.formats.verl import Verl
+from grpo_top.formats.wandb import Wandb
 
 if TYPE_CHECKING:
     from pathlib import PurePath
 
     from grpo_top.formats.base import Claim, Format
 
-FORMATS: tuple[Format, ...] = (Native(), Trl(), Verl(), Console(), Plain())
+TRACKERS: tuple[Format, ...] = (TensorBoard(), Wandb(), Trackio(), MlFlow(), SwanLab())
+FORMATS: tuple[Format, ...] = (Native(), Trl(), Verl(), PrimeRl(), Verifiers(), Console(), Plain(), *TRACKERS)
 """In the order in which equal claims are settled: the first wins."""
 
 

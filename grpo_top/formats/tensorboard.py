@@ -47,40 +47,41 @@ class TensorBoard(Format):
         length, checksum = TfRecords.HEADER.unpack_from(head)
         if masked_crc32c(head[:8]) != checksum:
             return None
-        known = b"brain.Event:" in head[size : size + length] or _FILE.match(path.name) is not None
-        return Claim(95 if known else 50, "bytes", "metrics", f"{NAME} {path.parent}", 1)
+        named = _FILE.match(path.name)
+        sure = 95 if named or b"brain.Event:" in head[size : size + length] else 50
+        began = float(named["began"]) if named else 0.0
+        return Claim(sure, "bytes", "metrics", f"{NAME} {path.parent}", 1, str(path.parent), began)
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> EventReader:  # noqa: ARG002
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> EventReader:
         """A reader of events."""
-        return EventReader(path, context)
+        run = _run_folder(path.parent, context)
+        choice_of(context, NAME).offer(run, claim.began)
+        return EventReader(run, context)
 
 
 class EventReader(FramedReader):
     """Puts the events of a step together into one row."""
 
-    def __init__(self, path: PurePath, context: RunContext) -> None:
+    def __init__(self, run: str, context: RunContext) -> None:
         super().__init__(TfRecords())
-        self._path = path
+        self._run = run
         self._context = context
         self._choice = choice_of(context, NAME)
-        self._folder = _run_folder(path.parent, context)
-        named = _FILE.match(path.name)
-        self._choice.offer(self._folder, float(named["began"]) if named else 0.0)
         self._tracked = Tracked(context)
         self._rows = Rows()
 
     def fresh(self) -> EventReader:
         """A reader that has read nothing."""
-        return EventReader(self._path, self._context)
+        return EventReader(self._run, self._context)
 
     @property
-    def note(self) -> str:  # type: ignore[override]  # a plain attribute elsewhere
+    def note(self) -> str:
         """Says so where another run's events are read."""
-        return self._choice.note(self._folder)
+        return self._choice.note(self._run)
 
     def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
         """Rows that are whole now."""
-        return super().feed_bytes(offset, data) if self._choice.is_read(self._folder) else []
+        return super().feed_bytes(offset, data) if self._choice.is_read(self._run) else []
 
     def records(self, payload: bytes, location: Location) -> Iterable[Record]:
         """The row before, where this event begins another; the run, where it holds the config."""

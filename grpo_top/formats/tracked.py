@@ -161,3 +161,11 @@ class Rows:
             return None
         self._given = len(self._row)
         return self._step, dict(self._row), self._time
+
+
+def tracked_of(context: RunContext, run: str) -> Tracked:
+    """The one `Tracked` that all readers of a run share, where it lies in several files."""
+    known = context.notes.get(f"tracked {run}")
+    if not isinstance(known, Tracked):
+        known = context.notes[f"tracked {run}"] = Tracked(context)
+    return known

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import PurePath
 
-    from grpo_top.formats.base import Reader, RunContext
+    from grpo_top.formats.base import RunContext
     from grpo_top.records import Location, Record
 
 NAME = "wandb"
@@ -39,39 +39,35 @@ class Wandb(Format):
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the header. The tracker's own files beside it are known and not read."""
         if head.startswith(MAGIC):
-            return Claim(99, "bytes", "metrics", f"{NAME} {_run_id(path)}", 1)
+            run, folder = path.stem.removeprefix("run-"), _FOLDER.match(path.parent.name)
+            began = float(folder["day"] + folder["time"]) if folder else 0.0
+            return Claim(99, "bytes", "metrics", f"{NAME} {run}", 1, run, began)
         folder = _FOLDER.match(path.parent.parent.name)
         own = path.parent.name == "logs" or (path.parent.name == "files" and path.name in _OWN_FILES)
         return Claim(95, "none", "tracker's own", NAME) if folder and own else None
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> WandbReader:  # noqa: ARG002
         """A reader of a run's records."""
-        return WandbReader(path, context)
-
-
-def _run_id(path: PurePath) -> str:
-    return path.stem.removeprefix("run-")
+        choice_of(context, NAME).offer(claim.run, claim.began)
+        return WandbReader(claim.run, context)
 
 
 class WandbReader(FramedReader):
     """Reads a run's records."""
 
-    def __init__(self, path: PurePath, context: RunContext) -> None:
+    def __init__(self, run: str, context: RunContext) -> None:
         super().__init__(LevelDbLog())
-        self._path = path
+        self._id = run
         self._context = context
-        self._id = _run_id(path)
         self._choice = choice_of(context, NAME)
-        folder = _FOLDER.match(path.parent.name)
-        self._choice.offer(self._id, float(folder["day"] + folder["time"]) if folder else 0.0)
         self._tracked = Tracked(context)
 
     def fresh(self) -> WandbReader:
         """A reader that has read nothing."""
-        return WandbReader(self._path, self._context)
+        return WandbReader(self._id, self._context)
 
     @property
-    def note(self) -> str:  # type: ignore[override]  # a plain attribute elsewhere
+    def note(self) -> str:
         """Says so where another run is read."""
         return self._choice.note(self._id)
 

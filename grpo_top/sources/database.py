@@ -32,6 +32,7 @@ _SETTLED_SECONDS = 2.0
 """Only then is an unchanged mtime trusted: two commits within one tick of a coarse clock look like one."""
 
 T = TypeVar("T")
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
 _Signature = tuple[tuple[int, ...], ...]
 
 
@@ -105,6 +106,18 @@ class Database:
             except FileNotFoundError:
                 found.append((0,))
         return tuple(found)
+
+
+def head_of_database(path: Path) -> bytes:
+    """What tells whose database it is: the magic and the names of the tables, one a line. Its first bytes need not.
+
+    The magic alone where the database cannot be read now.
+    """
+    try:
+        names = Database(path).look(lambda connection: connection.execute(_TABLES).fetchall(), at_once=True)
+    except OSError:
+        names = None
+    return MAGIC + "".join(f"{name}\n" for (name,) in names or ()).encode()
 
 
 def _signature(path: Path) -> tuple[int, ...]:

@@ -26,8 +26,6 @@ LABELS: dict[str, dict[str, Any]] = (
 EARLY = 40
 ROUGH_START = ("PARSE_FAILURES", "TRUNCATION")
 """The small base model parses badly and runs long at first: tolerated before step 40, if it has cleared at the end."""
-ALSO_FIRST = {"low_temp": {"SAMPLER_DRIFT"}}
-"""The label says "as intended", but the run record intends 1.0 and the rollouts carry 0.05."""
 
 pytestmark = pytest.mark.skipif(not LABELS, reason="the labelled runs lie beside the project")
 
@@ -56,9 +54,7 @@ def judge(name: str, snapshot: Snapshot) -> Outcome:
     label = LABELS[name]
     outcome = Outcome(first_cause=snapshot.first_cause)
     fits = label["first_cause_any"]
-    outcome.first_cause_fits = (
-        fits == "any" or snapshot.first_cause in fits or snapshot.first_cause in ALSO_FIRST.get(name, ())
-    )
+    outcome.first_cause_fits = fits == "any" or snapshot.first_cause in fits
     tolerated, onset = label["tolerated"], label.get("onset", 1)
     for id_, track in snapshot.tracks.items():
         fired = track.steps[track.status >= Status.WARN]
@@ -70,7 +66,7 @@ def judge(name: str, snapshot: Snapshot) -> Outcome:
                 outcome.missing.append(id_)
         if id_ in ROUGH_START and (not label.get("healthy") or track.status[-1] < Status.WARN):
             fired = fired[fired >= EARLY]
-        dragged_along = tolerated == "any" or id_ in tolerated or name in ALSO_FIRST
+        dragged_along = tolerated == "any" or id_ in tolerated
         if not label.get("healthy") and (id_ in label["expect"] or dragged_along):
             # It is false all the same before the fault has begun.
             fired = fired[fired < onset] if onset > EARLY else fired[:0]

@@ -231,6 +231,8 @@ async def test_arrows_and_letters_move_the_focus_between_panels():
             ("h", "▸ 4 Sampler config"),
             ("down", "▸ 5 Parse and endings"),
             ("up", "▸ 4 Sampler config"),
+            ("5", "▸ 5 Parse and endings"),
+            ("5", "▸ 5 Length and truncation"),
             ("6", "▸ 6 KL to reference"),
             ("l", "▸ 7 Version lag"),
             ("down", "▸ 7 Version lag"),

@@ -127,7 +127,7 @@ def test_the_programs_own_texts_become_ascii() -> None:
 
 def test_every_verdict_has_a_mark_a_word_and_a_role() -> None:
     assert [UNICODE.mark(status) for status in Status] == ["?", "●", "△", "i", "▲", "✖"]
-    assert [ASCII.mark(status) for status in Status] == ["?", "+", "~", "?", "!", "X"]
+    assert [ASCII.mark(status) for status in Status] == ["?", "+", "~", "i", "!", "X"]
     assert [word(status) for status in Status] == ["?", "ok", "watch", "info", "WARN", "FAIL"]
     assert set(STATUS_ROLES) == set(Status)
     assert set(STATUS_ROLES.values()) <= set(theme.ROLES)

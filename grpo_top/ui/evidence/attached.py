@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from grpo_top import numbers
@@ -13,15 +15,33 @@ from grpo_top.ui.evidence.measures import Measure, is_known, kind_of, measure_of
 from grpo_top.ui.widgets.runs import width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from grpo_top.snapshot import Snapshot
     from grpo_top.ui.evidence.layout import Row
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.widgets.strips import Run
 
+    Write = Callable[[str, Any], str]
+
 _STEPS = ("since", "step", "first_step", "last_step", "steps", "onset", "from_step", "version")
 """Names of numbers that are no quantities: they are written without a unit and as they are."""
+_NO_SHARES = (
+    "reward",
+    "std",
+    "kl",
+    "entropy",
+    "temperature",
+    "lag",
+    "length",
+    "corr",
+    "tokens",
+    "seconds",
+    "_seen",
+)
+"""Words in the name of a fraction that is none of a share's."""
+_OWN = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+"""How detectors name their own numbers."""
 _LONGEST = 60
 """Cells of one value at most."""
 _LABEL = 22
@@ -32,24 +52,30 @@ _ROWS = 12
 Pair = tuple[str, list["Run"]]
 
 
-def evidence_rows(evidence: Mapping[str, Any], snapshot: Snapshot, width: int, glyphs: Glyphs) -> list[Row]:
-    """The rows of a finding's evidence, but for what `followed` shows: series before and after."""
+def evidence_rows(
+    evidence: Mapping[str, Any], snapshot: Snapshot, width: int, glyphs: Glyphs, *, shares: bool = False
+) -> list[Row]:
+    """The rows of a finding's evidence, but for what `followed` shows: series before and after.
+
+    `shares` says that the detector judges a share, so that its other fractions are shares too.
+    """
     rows: list[Row] = []
     loose: list[Pair] = []
+    write = partial(_write, glyphs=glyphs, shares=shares)
     for name, value in evidence.items():
         if name in {"before", "now"} and isinstance(value, Mapping):
             continue
         if name == "settings" and _is_table(value):
             rows += _settings(value, snapshot, width, glyphs)
         elif _is_table(value):
-            rows += [[(_label(name, glyphs), "dim")], *_plain_table(value, width, glyphs)]
+            rows += [[(_label(name, glyphs), "dim")], *_plain_table(value, width, write, glyphs)]
         elif isinstance(value, Mapping):
-            rows += _pairs_under(name, value, width, glyphs)
+            rows += _pairs_under(name, value, snapshot, width, write, glyphs)
         elif value is not None:
-            loose.append((_label(name, glyphs), [(_write(name, value, glyphs), "text bold")]))
+            loose.append((_label(name, glyphs), [(write(name, value), "text bold")]))
     rows += flow(loose, width)
     if not _are_series(evidence, snapshot):
-        rows += _before_and_now(evidence, width, glyphs)
+        rows += _before_and_now(evidence, snapshot, width, write, glyphs)
     return rows
 
 
@@ -130,7 +156,7 @@ def _as_intended(wrong: Sequence[str], snapshot: Snapshot) -> list[tuple[str, An
     ]
 
 
-def _plain_table(body: Sequence[Mapping[str, Any]], width: int, glyphs: Glyphs) -> list[Row]:
+def _plain_table(body: Sequence[Mapping[str, Any]], width: int, write: Write, glyphs: Glyphs) -> list[Row]:
     names = list(dict.fromkeys(name for row in body for name in row))
     columns = [
         Column(
@@ -141,32 +167,40 @@ def _plain_table(body: Sequence[Mapping[str, Any]], width: int, glyphs: Glyphs) 
         )
         for place, name in enumerate(names)
     ]
-    written = [[[(_write(name, row.get(name), glyphs), "text")] for name in names] for row in body[:_ROWS]]
+    written = [[[(write(name, row.get(name)), "text")] for name in names] for row in body[:_ROWS]]
     rows = table(columns, written, width, glyphs)
     if len(body) > _ROWS:
         rows.append([(f"and {numbers.count(len(body) - _ROWS)} more", "dim")])
     return rows
 
 
-def _pairs_under(name: str, value: Mapping[str, Any], width: int, glyphs: Glyphs) -> list[Row]:
+def _pairs_under(
+    name: str, value: Mapping[str, Any], snapshot: Snapshot, width: int, write: Write, glyphs: Glyphs
+) -> list[Row]:
     """Named numbers in the row of the name that they are under."""
     if not value:
         return []
     label = _label(name, glyphs)
     lead: list[Run] = [(f"{label:<{min(_LABEL, max(len(label) + 1, 13))}}", "dim")]
-    pairs: list[Pair] = [
-        (first_line(str(key), 30), [(_write(name, inner, glyphs), "text bold")])
-        for key, inner in list(value.items())[:_ROWS]
-    ]
+    named = {*snapshot.run.families, *snapshot.run.components}
+    pairs: list[Pair] = []
+    for key, inner in list(value.items())[:_ROWS]:
+        own = _OWN.fullmatch(str(key)) is not None and key not in named
+        label = _label(key, glyphs) if own else first_line(str(key), 30)
+        pairs.append((label, [(write(str(key) if own else name, inner), "text bold")]))
     return flow(pairs, width, lead)
 
 
-def _before_and_now(evidence: Mapping[str, Any], width: int, glyphs: Glyphs) -> list[Row]:
+def _before_and_now(
+    evidence: Mapping[str, Any], snapshot: Snapshot, width: int, write: Write, glyphs: Glyphs
+) -> list[Row]:
     """Numbers before and now that are no series of the run."""
     before, now = (evidence.get(name) for name in ("before", "now"))
     if not isinstance(before, Mapping) or not isinstance(now, Mapping):
         single = before if isinstance(before, Mapping) else now
-        return _pairs_under("now", single, width, glyphs) if isinstance(single, Mapping) else []
+        if not isinstance(single, Mapping):
+            return []
+        return _pairs_under("now", single, snapshot, width, write, glyphs)
     columns = [Column("", least=13)]
     columns += [
         Column(_steps_of(part, name), right=True) for name, part in (("before", before), ("now", now))
@@ -174,8 +208,8 @@ def _before_and_now(evidence: Mapping[str, Any], width: int, glyphs: Glyphs) -> 
     body = [
         [
             [(_label(name, glyphs), "text")],
-            [(_write(name, before.get(name), glyphs), "text")],
-            [(_write(name, now.get(name), glyphs), "text bold")],
+            [(write(name, before.get(name)), "text")],
+            [(write(name, now.get(name)), "text bold")],
         ]
         for name in series_of(evidence)
     ]
@@ -211,10 +245,11 @@ def _label(name: str, glyphs: Glyphs) -> str:
     return glyphs.plain(label)
 
 
-def _write(name: str, value: Any, glyphs: Glyphs) -> str:
+def _write(name: str, value: Any, *, glyphs: Glyphs, shares: bool) -> str:
     """A value of the evidence by its name; what came from a log is made safe."""
     if hasattr(value, "item"):
         value = value.item()
+    write = partial(_write, glyphs=glyphs, shares=shares)
     match value:
         case None:
             return numbers.UNKNOWN
@@ -227,21 +262,24 @@ def _write(name: str, value: Any, glyphs: Glyphs) -> str:
         case int():
             return glyphs.plain(numbers.count(value))
         case float():
-            return glyphs.plain(_number(name, value))
+            return glyphs.plain(_number(name, value, shares))
         case Mapping():
-            return ", ".join(
-                f"{first_line(str(key), 20)} {_write(name, of, glyphs)}" for key, of in value.items()
-            )
+            return ", ".join(f"{first_line(str(key), 20)} {write(name, of)}" for key, of in value.items())
         case Sequence():
             if name == "steps" and len(value) == 2 and all(isinstance(step, int) for step in value):
                 return glyphs.plain(numbers.span(*value))
-            said = ", ".join(_write(name, inner, glyphs) for inner in value[:_ROWS])
+            said = ", ".join(write(name, inner) for inner in value[:_ROWS])
             return f"{said}{glyphs.ellipsis}" if len(value) > _ROWS else said or "none"
         case _:
             return first_line(str(value), _LONGEST)
 
 
-def _number(name: str, value: float) -> str:
-    if math.isfinite(value) and value == int(value) and name in _STEPS:
-        return numbers.count(value)
-    return Measure("", kind_of(name)).write(value)
+def _number(name: str, value: float, shares: bool) -> str:
+    kind = kind_of(name)
+    if kind == "value" and math.isfinite(value):
+        plain = is_known(name) or name == "mean" or any(word in name for word in _NO_SHARES)
+        if shares and 0 <= value <= 1 and not plain:
+            kind = "share"
+        elif abs(value) >= 2 and value == round(value):
+            kind = "count"
+    return Measure("", kind).write(value)

@@ -21,7 +21,7 @@ from grpo_top.ui.evidence.groups import (
 )
 from grpo_top.ui.evidence.layout import Column, Frame, line_of, selectable, table, wrapped
 from grpo_top.ui.evidence.listing import CLEARED, FIRST, Entry, episodes_text, watch_text
-from grpo_top.ui.evidence.measures import field_of
+from grpo_top.ui.evidence.measures import field_of, measure_of
 from grpo_top.ui.evidence.rules import judged_numbers, now_and_limit, sentences
 from grpo_top.ui.glyphs import STATUS_ROLES, word
 from grpo_top.ui.widgets.runs import ends
@@ -159,7 +159,9 @@ def _to_log(entry: Entry, width: int, glyphs: Glyphs) -> list[Row]:
 
 def _evidence(view: View, finding: Finding, width: int, glyphs: Glyphs) -> list[Row]:
     """The attached numbers, the rule's own value beside its limit, and when it stood."""
-    rows = evidence_rows(finding.evidence, view.snapshot, width, glyphs)
+    detector = BY_ID.get(finding.id)
+    shares = detector is not None and bool(detector.series) and measure_of(detector.series[0]).kind == "share"
+    rows = evidence_rows(finding.evidence, view.snapshot, width, glyphs, shares=shares)
     rows += flow(_judged(view, finding, glyphs), width)
     if len(finding.episodes) > 1:
         shown = (

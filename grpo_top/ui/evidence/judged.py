@@ -67,7 +67,7 @@ def _loud(view: View, id_: str, settings: Settings, width: int, glyphs: Glyphs) 
     when = "watch" if status == Status.WATCH or finding is None else f"since step {onset(view, finding)}"
     name = f"{role} bold" if status >= Status.WARN else role
     rows: list[Row] = [[(f"{glyphs.mark(status)} {id_}", name), (f"  {when}", "text")]]
-    rows += _short(glyphs.plain(rule(BY_ID[id_], settings)), "dim", width, 3, glyphs)
+    rows += _short(glyphs.plain(rule(BY_ID[id_], settings)), "dim", width, 4, glyphs)
     said_now = finding is not None and status > Status.WATCH and finding.active and view.cursor is None
     numbers_now = [] if said_now else _now(view, id_, glyphs)
     if numbers_now:

@@ -86,6 +86,8 @@ def table(
         if not any(ranks):
             break
         shown.pop(len(ranks) - 1 - ranks[::-1].index(max(ranks)))
+    *others, last = shown
+    sizes[last] = max(min(sizes[last], width - sum(sizes[index] + GAP for index in others)), 1)
     header: Sequence[Sequence[Run]] = [[(glyphs.plain(column.title), "dim")] for column in columns]
     rows = []
     for cells in (header, *body) if any(column.title for column in columns) else body:

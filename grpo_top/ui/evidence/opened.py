@@ -31,7 +31,7 @@ class Opened:
     judge: str
     """The detector whose rule has a limit for it."""
     companions: tuple[str, ...]
-    """What is drawn under it: the first that the log has."""
+    """What is drawn under it: the first that the log has, and that is not one value throughout."""
     columns: tuple[str, ...]
     """Of the table by family, see `parts.COLUMNS`; `*` stands for the reward's components."""
     worst: tuple[str, ...]
@@ -157,10 +157,11 @@ def main_plot(view: View, opened: Opened, facts: PanelFacts) -> Plot | None:
 
 
 def companion_plot(view: View, opened: Opened, shown: str) -> Plot | None:
-    """The chart under it, on the same axis; None where none of its series is logged."""
-    name = next((name for name in opened.companions if not view.lacks(name) and name != shown), None)
-    if name is None:
+    """The chart under it, on the same axis, of a series that moves if there is one; None where none is logged."""
+    known = [name for name in opened.companions if not view.lacks(name) and name != shown]
+    if not known:
         return None
+    name = next((name for name in known if np.ptp(view.values(name)) > 0), known[0])
     measure = measure_of(name)
     judge = COMPANION_LIMITS.get(name, "")
     spec = chart(

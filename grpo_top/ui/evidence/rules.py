@@ -42,6 +42,8 @@ IN_UNITS_OF_SERIES = frozenset(
 """Detectors whose value and `threshold` are both numbers of their first series; the others judge against a baseline."""
 
 _SAYS = re.compile(r"(?:Fires(?: too)?|Fails|Warns|Remarks|It fails) (?:when |once |where |at |on )?")
+_REFERS = re.compile(r"(?:above |below )?(?:it|they|them)\b")
+"""A sentence that begins so is not understood without the one before it."""
 _KNOB = re.compile(r"`(\w+)`")
 
 
@@ -55,8 +57,10 @@ def sentences(text: str, count: int) -> str:
 def rule(detector: type[Detector], settings: Settings) -> str:
     """When it fires, with the numbers of its knobs: the page's sentence that says so, else its first one."""
     parts = [part.rstrip(".") for part in " ".join(detector.page.decides.split()).split(". ")]
-    said = next((part for part in parts if _SAYS.match(part)), parts[0])
-    said = _SAYS.sub("", said, count=1).split("; ")[0]
+    at = next((place for place, part in enumerate(parts) if _SAYS.match(part)), 0)
+    said = _SAYS.sub("", parts[at], count=1).split("; ")[0]
+    if at and _REFERS.match(said):
+        said = f"{parts[at - 1]}. {parts[at]}"
     chosen = settings.values(detector.id)
     knobs = {knob.name: knob for knob in detector.knobs}
 

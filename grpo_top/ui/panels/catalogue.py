@@ -47,6 +47,14 @@ def panel_of_stage(stage: int) -> str | None:
     return _OF_STAGE.get(stage)
 
 
+def next_of_stage(stage: int, current: str) -> str | None:
+    """The panel of a stage after the current one, else its first; None for the log itself, which has none."""
+    keys = [panel.key for panel in PANELS if panel.stage == stage]
+    if current in keys:
+        return keys[(keys.index(current) + 1) % len(keys)]
+    return panel_of_stage(stage)
+
+
 def panel_of(id_: str) -> str | None:
     """The panel that a finding belongs to; None for findings about the log itself."""
     return next((panel.key for panel in PANELS if id_ in panel.detectors), None)

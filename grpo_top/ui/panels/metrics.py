@@ -155,7 +155,7 @@ def _components(view: View) -> list[MetricRow]:
         _of(
             view,
             f"component_mean{{{name}}}",
-            key="component",
+            key=f"component {name}",
             stage=2,
             name=safe(name),
             panel="reward",

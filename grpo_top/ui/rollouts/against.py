@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rich.cells import cell_len
 
 from grpo_top.text import first_line, safe
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.rollouts.difference import Piece
+    from grpo_top.ui.rollouts.families import Means
     from grpo_top.ui.rollouts.subject import Subject
     from grpo_top.ui.rollouts.texts import Whole
     from grpo_top.ui.view import View
@@ -137,18 +140,23 @@ class Against:
         at = f" at temperature {safe(numbers.setting(temperature))}" if temperature is not None else ""
         size = numbers.count(len(subject.rows))
         said = f" {numbers.count(subject.texts)} text{'s' if subject.texts != 1 else ''} of {size}{at}"
-        family = subject.name("family")
-        first = subject.batch.rows[subject.batch.group == subject.group][0]
-        table = subject.snapshot.groups.columns["first_row"]
-        places = (table == first).nonzero()[0]
-        if family is not None and len(places):
-            held = family_means(self._view, int(places[0]), first_line(family, 16))
-            if held.texts is not None:
-                steps = held.label.rpartition(" ")[2]
-                then = "" if held.temperature is None else f" at {numbers.fixed(held.temperature, 1)}"
-                texts = f"{numbers.fixed(held.texts, 1)} of {size}"
-                said += f"; {first_line(family, 16)} groups held {texts}{then}, steps {steps}"
+        held, family = self._held, first_line(subject.name("family") or "", 16)
+        if held is not None and held.texts is not None:
+            steps = held.label.rpartition(" ")[2]
+            then = "" if held.temperature is None else f" at {numbers.fixed(held.temperature, 1)}"
+            said += f"; {family} groups held {numbers.fixed(held.texts, 1)} of {size}{then}, steps {steps}"
         return [cut([(glyphs.plain(said), "dim")], width)]
+
+    @cached_property
+    def _held(self) -> Means | None:
+        """Its family over the steps that the late ones are compared with; None where that is unknown."""
+        subject = self._subject
+        family = subject.name("family")
+        if family is None or subject.batch is None:
+            return None
+        first = subject.batch.rows[subject.batch.group == subject.group][0]
+        groups = np.flatnonzero(subject.snapshot.groups.columns["first_row"] == first)
+        return family_means(self._view, int(groups[0]), first_line(family, 16)) if len(groups) else None
 
 
 def _parts(mine: Whole, theirs: Whole) -> list[tuple[str, Difference]]:

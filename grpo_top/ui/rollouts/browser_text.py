@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 WIDE, MIDDLE = 150, 100
-_STEPS, _GROUPS, _DETAIL = 37, 59, 63
+_STEPS, _GROUPS, _DETAIL = 37, 59, 64
 
 
 class Widths(NamedTuple):

@@ -134,7 +134,11 @@ def completed(text: str, components: Sequence[str] = ()) -> str:
     word = text[start:].lstrip("!")
     if not word:
         return text
-    names = [name for name in (*FIELDS, *components) if name.startswith(word) and name != word]
+    names = [
+        name
+        for name in (*FIELDS, *filter(str.isidentifier, components))
+        if name.startswith(word) and name != word
+    ]
     return text[: len(text) - len(word)] + names[0] if names else text
 
 

@@ -15,14 +15,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.facts import Batch
-    from grpo_top.records import Sampling
+    from grpo_top.records import Sampling, SamplingValue
     from grpo_top.snapshot import Snapshot
 
 
 class Subject:
-    """A row of a Snapshot's rollouts. Everything is None, or empty, where it is unknown."""
+    """A row of a Snapshot's rollouts. Everything is None, or empty, where it is unknown.
 
-    def __init__(self, snapshot: Snapshot, row: int) -> None:
+    Args:
+        snapshot: the run.
+        row: the rollout's row.
+        before: the same rollout in an earlier Snapshot; what took long to find out then is taken over.
+    """
+
+    def __init__(self, snapshot: Snapshot, row: int, before: Subject | None = None) -> None:
         self.snapshot = snapshot
         self.row = row
         self.step = int(snapshot.rollouts.columns["step"][row])
@@ -30,6 +36,7 @@ class Subject:
         """The step's rollouts and the position among them; None and -1 where a later record replaced this one."""
         self.group = -1 if self.batch is None else int(self.batch.group[self.at])
         """Its group's dense number within the batch."""
+        self._since: dict[str, int] = before._since if before is not None and before.row == row else {}
 
     @cached_property
     def members(self) -> NDArray[np.int64]:
@@ -179,6 +186,11 @@ class Subject:
         value = self.sampling.get(setting)
         if value is None:
             return None
+        if setting not in self._since:
+            self._since[setting] = self._first_step_of(setting, value)
+        return self._since[setting]
+
+    def _first_step_of(self, setting: str, value: SamplingValue) -> int:
         columns, samplings = self.snapshot.rollouts.columns, self.snapshot.rollouts.samplings
         same_sampler = columns["sampler"] == columns["sampler"][self.row]
         mine = same_sampler & (columns["step"] <= self.step) & (columns["live"] == 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal, Vertical
@@ -19,6 +20,7 @@ from grpo_top.ui.rollouts.rollout_rows import rollouts_listing
 from grpo_top.ui.rollouts.step_rows import steps_listing
 from grpo_top.ui.rollouts.subject import Subject
 from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.filter_line import FilterLine, Said
 from grpo_top.ui.widgets.framed_rows import FramedRows
 from grpo_top.ui.widgets.triage_strip import TriageStrip
@@ -26,11 +28,16 @@ from grpo_top.ui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
+    from textual.timer import Timer
     from textual.widgets import Input
 
     from grpo_top.ui.view import View
 
-_MANY = 10_000
+_LONG = 0.05
+"""Seconds: a Snapshot that takes longer to go through, such as a filter over a million rollouts, …"""
+_REST = 10
+"""… is the last one for so many times as long: keys come first."""
+_MANY = 1000
 """Rollouts that a replay can go through one after another, at most."""
 
 
@@ -96,8 +103,12 @@ class BrowserScreen(ReadingScreen):
         self._evidence = rows
         self._title = title
         self._browse: Browse | None = None
+        self._view: View | None = None
+        """What the lists are of; the app's own may be newer while a long take rests."""
         self._drawn: tuple[int, int | None] | None = None
         self._error: FilterError | None = None
+        self._rests_until = 0.0
+        self._later: Timer | None = None
         self._beside: tuple[object, Beside] | None = None
 
     def body(self) -> ComposeResult:
@@ -124,15 +135,21 @@ class BrowserScreen(ReadingScreen):
             step = None if self._step == view.snapshot.judged_step else self._step
             self._browse = Browse(view.snapshot, self._evidence, step, view.cursor)
         elif view.key != self._drawn:
+            if (wait := self._rests_until - time.monotonic()) > 0:
+                self._later = self._later or self.set_timer(wait, self._catch_up)
+                return
+            begun = time.monotonic()
             self._browse.take(view.snapshot, view.cursor)
-        self._drawn = view.key
+            taken = time.monotonic() - begun
+            self._rests_until = begun + taken * _REST if taken > _LONG else 0.0
+        self._drawn, self._view = view.key, view
         self.draw()
         self.fetch()
 
     def draw(self) -> None:
         """Draw the lists, the preview, and what stands around them."""
-        browse, view, glyphs = self._browse, self.grpo_top.view, glyphs_of(self.app)
-        if browse is None:
+        browse, view, glyphs = self._browse, self._view, glyphs_of(self.app)
+        if browse is None or view is None:
             return
         self._lay_out()
         at = browse.column
@@ -252,8 +269,6 @@ class BrowserScreen(ReadingScreen):
         if browse.deeper():
             self._redraw()
         elif browse.row is not None:
-            from grpo_top.ui.screens.replay import ReplayScreen
-
             self.app.push_screen(ReplayScreen(browse.row, browse.walk(_MANY)))
 
     async def action_back(self) -> None:
@@ -281,6 +296,10 @@ class BrowserScreen(ReadingScreen):
             return
         self.app.copy_to_clipboard(safe(f"{seen.prompt}\n\n{seen.completion}", newlines=True))
         self.notify("copied the prompt and the completion", markup=False)
+
+    def _catch_up(self) -> None:
+        self._later = None
+        self.show(self.grpo_top.view)
 
     def _redraw(self) -> None:
         self.draw()

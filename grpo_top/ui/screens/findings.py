@@ -58,7 +58,7 @@ _MORE = (
     Key("x", "explain", "x", "explain", "the detector's page: its rule, its knobs, what to try"),
     Key("c", "copy", "c", "copy", "copy the finding's page as text", rank=1),
     *(key._replace(word="", rank=4) for key in TIME_KEYS),
-    BACK_KEY,
+    BACK_KEY._replace(action="leave"),
     HELP_KEY,
     ROLLOUTS_KEY._replace(word=""),
     COMMANDS_KEY._replace(word=""),
@@ -74,7 +74,7 @@ class FindingsScreen(ReadingScreen):
     """
 
     KEYS = (_UP, _TAB, _OPEN, *_KEYS, *_MORE)
-    BINDINGS = bindings(KEYS, [Key("escape", "leave")])
+    BINDINGS = bindings(KEYS)
 
     def __init__(self, selected: str | None = None) -> None:
         super().__init__()

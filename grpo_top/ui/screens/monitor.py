@@ -17,7 +17,7 @@ from grpo_top.ui.keys import (
     Key,
     bindings,
 )
-from grpo_top.ui.panels.catalogue import PANELS, panel_of, panel_of_stage
+from grpo_top.ui.panels.catalogue import PANELS, next_of_stage, panel_of
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.widgets.banner import Banner
 from grpo_top.ui.widgets.findings_list import FindingsList
@@ -140,32 +140,28 @@ class MonitorScreen(RunScreen):
         yield MetricTable()
         yield Sentence()
 
-    @property
-    def _kind(self) -> str:
-        return "" if self._layout is None else self._layout.kind
-
     def show(self, view: View) -> None:
         """Draw what the window has room for."""
         first = view.first_cause()
         cause = None if first is None else panel_of(first.id)
         if not self._moved:
             self._focus = cause or PANELS[0].key
-        banner = self.query_one(Banner)
-        self.query_one("#grid").display = self._kind == "panels" and view.step is not None
-        self.query_one(MetricTable).display = self._kind == "rows" and view.step is not None
-        if self._kind == "sentence":
+        kind = "" if self._layout is None else self._layout.kind
+        self.query_one("#grid").display = kind == "panels" and view.step is not None
+        self.query_one(MetricTable).display = kind == "rows" and view.step is not None
+        if kind == "sentence":
             self.query_one(Sentence).show(view)
-            return
-        if self._kind == "rows":
+        elif kind == "rows":
             self.query_one(MetricTable).show_selected(view, None if self._moved else self._focus)
-        else:
+        elif kind == "panels":
             self._show_panels(view)
+        banner = self.query_one(Banner)
         banner.show_key("" if first is None else "enter" if self._on_cause(view) else "f")
         banner.show(view)
 
     def keys(self) -> Sequence[Key]:
         """Paused, the keys that move in time come first."""
-        rows = self._kind == "rows"
+        rows = self._in_rows
         moves = self._MOVES[0]._replace(shown="↑↓", word="row") if rows else self._MOVES[0]
         if self.grpo_top.view.cursor is not None:
             quiet = moves._replace(word="")
@@ -210,7 +206,7 @@ class MonitorScreen(RunScreen):
     def action_go(self, across: int, down: int) -> None:
         """Move the focus, as far as there is something."""
         self._moved = True
-        if self._kind == "rows":
+        if self._in_rows:
             self.query_one(MetricTable).move(down)
         else:
             at = next(index for index, panel in enumerate(PANELS) if panel.key == self._focus)
@@ -221,14 +217,14 @@ class MonitorScreen(RunScreen):
         self.show(self.grpo_top.view)
 
     def action_stage(self, stage: int) -> None:
-        """Move the focus to a stage's panel; the log itself has none, so that its findings are shown."""
-        panel = panel_of_stage(stage)
+        """Move the focus to a stage's next panel; the log itself has none, so that its findings are shown."""
+        panel = next_of_stage(stage, self._focus)
         if panel is None:
             self.grpo_top.action_findings()
             return
         self._moved = True
         self._focus = panel
-        if self._kind == "rows":
+        if self._in_rows:
             self.query_one(MetricTable).select_stage(stage)
         self.show(self.grpo_top.view)
 
@@ -257,8 +253,13 @@ class MonitorScreen(RunScreen):
         else:
             self.grpo_top.action_panel(panel)
 
+    @property
+    def _in_rows(self) -> bool:
+        return self._layout is not None and self._layout.kind == "rows"
+
     def _panel(self) -> str | None:
-        if self._kind != "rows":
+        """The panel that has the focus, or that the row with the focus belongs to."""
+        if not self._in_rows:
             return self._focus
         row = self.query_one(MetricTable).selected_row
         return None if row is None else row.panel

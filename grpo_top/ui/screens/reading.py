@@ -54,6 +54,10 @@ class ReadingScreen(RunScreen):
         self.draw()
         self.fetch()
 
+    def on_virtual_list_remade(self) -> None:
+        """Read what rows that have come into sight are about."""
+        self.fetch()
+
     def _start(self, texts: Texts[T]) -> None:
         if id(texts) in self._reading or not (wanted := texts.take_wanted()):
             return

@@ -118,7 +118,7 @@ class ReplayScreen(ReadingScreen):
             or self._subject.snapshot is not view.snapshot
             or self._subject.row != self._row
         ):
-            self._subject = Subject(view.snapshot, self._row)
+            self._subject = Subject(view.snapshot, self._row, self._subject)
         self.draw()
         self.fetch()
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.snapshot import Finding, Status
 from grpo_top.text import safe
 from grpo_top.ui import numbers
-from grpo_top.ui.glyphs import STATUS_ROLES, glyphs_of
+from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.panels.facts import when
 from grpo_top.ui.panels.said import consequences, coverage_words, unjudged_words
 from grpo_top.ui.widgets.runs import ends, width_of
@@ -43,11 +43,6 @@ class Banner(ViewRows):
         """The rows, each as wide as the banner so that its tint is a block."""
         return banner_rows(view, width, height, self._key, self._where, glyphs)
 
-    @property
-    def glyphs(self) -> Glyphs:
-        """The app's set."""
-        return glyphs_of(self.app)
-
 
 def banner_rows(
     view: View, width: int, height: int, key: str, where: Sequence[str], glyphs: Glyphs
@@ -67,94 +62,98 @@ def banner_rows(
     return [ends(row, [], width, glyphs.ellipsis) for row in said[:height]]
 
 
+class _Tone(NamedTuple):
+    """The colours of a banner: a failing one stands on a tint of its own."""
+
+    role: str
+    ground: str
+
+    def on(self, text: str, role: str) -> Run:
+        """A text over the banner's ground."""
+        return text, f"{role} on {self.ground}" if self.ground else role
+
+
 def _first_cause(view: View, first: Finding, width: int, height: int, key: str, glyphs: Glyphs) -> list[Row]:
+    """What it is; what to do first; in a third row what it explains, else what to do next."""
     status = Status.FAIL if view.status(first.id) is Status.FAIL else Status.WARN
-    role = STATUS_ROLES[status]
-    ground = " on fail_bg" if status is Status.FAIL else ""
+    tone = _Tone(STATUS_ROLES[status], "fail_bg" if status is Status.FAIL else "")
     narrow = width < _NARROW
-    pad = " " if narrow else "  "
-    block = f" {glyphs.mark(status)} {first.id} "
-    column = max(_TEXT_NARROW if narrow else _TEXT, 1 + len(pad) - 1 + len(block) + 2)
-    loud = f"{role} bold reverse" if status is Status.FAIL else f"{role} bold"
-    head: Row = [
-        (f"{glyphs.bar}{pad[1:]}", f"{role}{ground}"),
-        (block, loud),
-        (" " * (column - len(pad) - len(block)), ground and f"text{ground}"),
-        (f"{safe(first.summary)}  ", f"bright bold{ground}"),
-        (
-            "" if "since step" in first.summary else f"since {'' if narrow else 'step '}{first.onset}",
-            f"text{ground}",
-        ),
-    ]
-    after: Row = [
-        (key, f"accent bold{ground}"),
-        ("" if narrow else " evidence", f"dim{ground}"),
-        (" ", f"text{ground}"),
-    ]
-    rows = [_tinted(head, after if key else [], width, ground, glyphs)]
     others = consequences(view, first)
+    todo = [f"{safe(each).partition('. ')[0]}." for each in first.try_next]
+    column = max(_TEXT_NARROW if narrow else _TEXT, len(first.id) + (7 if narrow else 8))
+    rows = [_head(first, status, tone, column, narrow, glyphs)]
+    right = [tone.on(key, "accent bold"), tone.on("" if narrow else " evidence", "dim"), tone.on(" ", "text")]
     if narrow:
-        rows.append(_tinted(_leads_to(others, role, ground, glyphs), [], width, ground, glyphs))
-        return rows[:height]
-    margin = f"{glyphs.bar}   "
-
-    def labelled(word: str, word_role: str, runs: Row) -> Row:
-        return [
-            (margin, f"{role}{ground}"),
-            (f"{word:<{column - len(margin)}}", f"{word_role}{ground}"),
-            *runs,
-        ]
-
-    todo = f"{safe(first.try_next[0]).partition('. ')[0]}." if first.try_next else ""
-    explains = _counts(others, ground, glyphs) if height < 3 else []
-    second: Row = [(f"{todo}  ", f"text{ground}")]
-    if width_of(labelled("first cause", role, [*second, *explains])) <= width:
-        second, explains = [*second, *explains], []
-    rows.append(_tinted(labelled("first cause", role, second), explains, width, ground, glyphs))
-    if others:
-        rows.append(
-            _tinted(labelled("explains", "dim", _named(others, ground, glyphs)), [], width, ground, glyphs)
-        )
+        leads = _named(others, tone, glyphs, brief=True) or [tone.on(f" {''.join(todo[:1])}", "text")]
+        label = tone.on(f"{glyphs.bar} first cause{' of' if others else ':'}", tone.role)
+        rows.append([label, *leads])
     else:
-        rows.append(_tinted([(margin, f"{role}{ground}")], [], width, ground, glyphs))
-    return rows[:height]
+        rows.append(
+            _labelled("first cause", tone.role, [tone.on("".join(todo[:1]), "text")], tone, column, glyphs)
+        )
+        if others:
+            rows.append(_labelled("explains", "dim", _named(others, tone, glyphs), tone, column, glyphs))
+        else:
+            rows.append(_labelled("", "dim", [tone.on("".join(todo[1:2]), "dim")], tone, column, glyphs))
+    counts = _counts(others, tone, glyphs) if height < 3 and not narrow else []
+    if width_of([*rows[1], *counts]) < width - 2:
+        rows[1], counts = [*rows[1], tone.on("  ", "text"), *counts], []
+    ends_of_rows = [right if key else [], counts, []]
+    return [_tinted(row, end, width, tone, glyphs) for row, end in zip(rows, ends_of_rows, strict=False)][
+        :height
+    ]
 
 
-def _tinted(left: Row, right: Row, width: int, ground: str, glyphs: Glyphs) -> Row:
+def _head(first: Finding, status: Status, tone: _Tone, column: int, narrow: bool, glyphs: Glyphs) -> Row:
+    margin = glyphs.bar if narrow else f"{glyphs.bar} "
+    block = f" {glyphs.mark(status)} {first.id} "
+    loud = f"{tone.role} bold reverse" if status is Status.FAIL else f"{tone.role} bold"
+    since = "" if "since step" in first.summary else f"since {'' if narrow else 'step '}{first.onset}"
+    return [
+        tone.on(margin, tone.role),
+        (block, loud) if status is Status.FAIL else tone.on(block, loud),
+        tone.on(" " * (column - len(margin) - len(block)), "text"),
+        tone.on(f"{safe(first.summary)}  ", "bright bold"),
+        tone.on(since, "text"),
+    ]
+
+
+def _labelled(word: str, role: str, runs: Row, tone: _Tone, column: int, glyphs: Glyphs) -> Row:
+    """A row of the banner that begins under the id's mark."""
+    margin = f"{glyphs.bar}   "
+    return [tone.on(margin, tone.role), tone.on(f"{word:<{column - len(margin)}}", role), *runs]
+
+
+def _tinted(left: Row, right: Row, width: int, tone: _Tone, glyphs: Glyphs) -> Row:
     """A row over the banner's ground from edge to edge."""
-    row = ends(left, right, width, glyphs.ellipsis)
-    return [(text, role or (f"text{ground}" if ground else "")) for text, role in row]
+    return [
+        (text, role) if role else tone.on(text, "text")
+        for text, role in ends(left, right, width, glyphs.ellipsis)
+    ]
 
 
-def _leads_to(others: list[Finding], role: str, ground: str, glyphs: Glyphs) -> Row:
-    runs: Row = [(f"{glyphs.bar} first cause", f"{role}{ground}")]
-    if others:
-        runs.append((" of", f"{role}{ground}"))
-    for other in others:
-        each = STATUS_ROLES[other.severity]
-        runs.append((f" {glyphs.mark(other.severity)} {other.id}", f"{each}{ground}"))
-    return runs
-
-
-def _counts(others: list[Finding], ground: str, glyphs: Glyphs) -> Row:
+def _counts(others: list[Finding], tone: _Tone, glyphs: Glyphs) -> Row:
+    """How many findings it explains, by severity."""
     if not others:
         return []
-    runs: Row = [("explains", f"dim{ground}")]
+    runs: Row = [tone.on("explains", "dim")]
     for status in (Status.FAIL, Status.WARN, Status.INFO):
         count = sum(other.severity is status for other in others)
         if count:
-            runs.append((f" {glyphs.mark(status)} {count}", f"{STATUS_ROLES[status]}{ground}"))
-    return [*runs, (" below it", f"dim{ground}")]
+            runs.append(tone.on(f" {glyphs.mark(status)} {count}", STATUS_ROLES[status]))
+    return [*runs, tone.on(" below it", "dim")]
 
 
-def _named(others: list[Finding], ground: str, glyphs: Glyphs) -> Row:
+def _named(others: list[Finding], tone: _Tone, glyphs: Glyphs, *, brief: bool = False) -> Row:
+    """The findings that it explains, by name."""
     runs: Row = []
     for other in others:
         role = STATUS_ROLES[other.severity]
-        runs += [
-            (f"{glyphs.mark(other.severity)} {other.id}", f"{role} bold{ground}"),
-            (f" {when(other, True)}   ", f"dim{ground}"),
-        ]
+        name = f"{glyphs.mark(other.severity)} {other.id}"
+        if brief:
+            runs.append(tone.on(f" {name}", role))
+        else:
+            runs += [tone.on(name, f"{role} bold"), tone.on(f" {when(other, active=True)}   ", "dim")]
     return runs
 
 

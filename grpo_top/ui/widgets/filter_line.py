@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
+from grpo_top.text import safe
 from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.widgets.rows import Rows
 from grpo_top.ui.widgets.runs import ends
@@ -79,4 +80,4 @@ class FilterLine(Vertical):
         glyphs = glyphs_of(self.app)
         hint: Row = [("  ", ""), (HINT, "faint")] if self.editing and not self.input.value else []
         self._counts.show(hint, [*counts, (" ", "")])
-        self._error.show([(" " * (3 + column), ""), ("^ ", "warn bold"), (glyphs.plain(error), "warn")])
+        self._error.show([(" " * (3 + column), ""), ("^ ", "warn bold"), (safe(glyphs.plain(error)), "warn")])

@@ -64,7 +64,7 @@ def finding_rows(view: View, width: int, glyphs: Glyphs, *, brief: bool) -> list
     rest = [_cleared(finding, width, glyphs) for finding in past]
     if fields := unjudged(view):
         label: Row = [(f"{glyphs.unknown} ", "info"), ("not judged  ", "dim")]
-        text = ", ".join(dict.fromkeys(fields.values()))
+        text = ", ".join(dict.fromkeys(field.removeprefix("hand ") for field in fields.values()))
         rest.append(
             [*label, (fit(text, width - width_of(label), right=True, ellipsis=glyphs.ellipsis), "dim")]
         )

@@ -61,7 +61,7 @@ class MetricTable(ViewRows):
     @property
     def selected_row(self) -> MetricRow | None:
         """The row with the focus, None where there are none."""
-        return next((row for row in self._rows_shown if row.key + row.name == self.selected), None)
+        return next((row for row in self._rows_shown if row.key == self.selected), None)
 
     def show_selected(self, view: View, panel: str | None) -> None:
         """Draw a view; the focus goes to the loudest row of `panel` where a panel is named."""
@@ -69,30 +69,29 @@ class MetricTable(ViewRows):
         if panel is not None or self.selected_row is None:
             of = [row for row in self._rows_shown if row.panel == panel] or self._rows_shown
             loudest = max(of, key=lambda row: row.status, default=None)
-            self.selected = "" if loudest is None else loudest.key + loudest.name
+            self.selected = "" if loudest is None else loudest.key
         self.show(view)
 
     def move(self, by: int) -> None:
         """Move the focus by so many rows."""
-        keys = [row.key + row.name for row in self._rows_shown]
+        keys = [row.key for row in self._rows_shown]
         if keys and self.view is not None:
             at = keys.index(self.selected) if self.selected in keys else 0
             self.selected = keys[min(max(at + by, 0), len(keys) - 1)]
             self.redraw()
 
     def select_stage(self, stage: int) -> None:
-        """Move the focus to the first row of a stage, where it has one."""
-        row = next((row for row in self._rows_shown if row.stage == stage), None)
-        if row is not None:
-            self.selected = row.key + row.name
+        """Move the focus to the next row of a stage, or to its first; nowhere where it has none."""
+        keys = [row.key for row in self._rows_shown if row.stage == stage]
+        if keys:
+            after = keys.index(self.selected) + 1 if self.selected in keys else 0
+            self.selected = keys[after % len(keys)]
 
     def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The header and the rows."""
         self._rows_shown = chosen(metric_rows(view), height - 1)
         columns = columns_for(width)
-        rows = [
-            _row(view, row, row.key + row.name == self.selected, columns, glyphs) for row in self._rows_shown
-        ]
+        rows = [_row(view, row, row.key == self.selected, columns, glyphs) for row in self._rows_shown]
         return [_header(view, columns, glyphs), *rows]
 
     async def on_click(self, event: events.Click) -> None:
@@ -101,9 +100,9 @@ class MetricTable(ViewRows):
         at = event.y - 1
         if 0 <= at < len(self._rows_shown):
             row = self._rows_shown[at]
-            if row.key + row.name == self.selected:
+            if row.key == self.selected:
                 await self.run_action("screen.open")
-            self.selected = row.key + row.name
+            self.selected = row.key
             self.redraw()
 
 

@@ -29,6 +29,8 @@ class Rows(Widget):
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self._rows: list[Row] = []
+        self._made_for = (0, 0)
+        """The size that the rows are for: a layout may change it before anybody asks for other rows."""
 
     def make_rows(self, width: int, height: int) -> list[Row]:
         """The rows for a size; rows that are missing at the end are blank."""
@@ -39,8 +41,9 @@ class Rows(Widget):
         width, height = self.size
         if not width or not height:
             return
-        before, self._rows = self._rows, self._filled(width, height)
-        if len(before) != len(self._rows):
+        before, made_for = self._rows, self._made_for
+        self._rows = self._filled(width, height)
+        if made_for != (width, height):
             self.refresh()
             return
         pairs = zip(before, self._rows, strict=True)
@@ -56,16 +59,18 @@ class Rows(Widget):
     def on_resize(self) -> None:
         """Make the rows for the new size."""
         self._rows = self._filled(*self.size)
+        self.refresh()
 
     def render_line(self, y: int) -> Strip:
         """One row in the colours of the app's theme."""
         width, height = self.size
-        if len(self._rows) != height:
+        if self._made_for != (width, height):
             self._rows = self._filled(width, height)
         row = self._rows[y] if y < len(self._rows) else []
         parts = runs_to_parts(row, styles_of(self.app))
         return line(width, *parts, base=self.rich_style, ellipsis=glyphs_of(self.app).ellipsis)
 
     def _filled(self, width: int, height: int) -> list[Row]:
+        self._made_for = (width, height)
         rows = [merged(row) for row in self.make_rows(width, height)[:height]]
         return rows + [[] for _ in range(height - len(rows))]

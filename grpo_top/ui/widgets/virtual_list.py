@@ -51,6 +51,9 @@ class VirtualList(Rows):
             self.deeper = deeper
             """It was the cursor's row already: go where it leads."""
 
+    class Remade(Message):
+        """Rows were made that nobody had asked for: the list has another size."""
+
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self._listing: Listing | None = None
@@ -97,6 +100,11 @@ class VirtualList(Rows):
         if not listing.count and listing.empty:
             rows.append([(f" {listing.empty}", "dim")])
         return listing.frame.around([*rows, *listing.foot], width, height, glyphs)
+
+    def on_resize(self) -> None:
+        """Make the rows for the new size, and say so: other ones may be seen."""
+        super().on_resize()
+        self.post_message(self.Remade())
 
     def on_click(self, event: events.Click) -> None:
         """Choose the row under the pointer."""

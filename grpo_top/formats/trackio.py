@@ -1,0 +1,157 @@
+"""trackio: a SQLite database a project, and on network file systems an inbox of JSON lines.
+
+A row is what was logged at once: `metrics(id, run_id, run_name, step, metrics)`, the numbers as JSON, what is not
+finite as the strings "NaN", "Infinity" and "-Infinity". Its timestamp is the batch's that it was written with.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from grpo_top.formats.base import Claim, Format
+from grpo_top.formats.choice import choice_of
+from grpo_top.formats.decode import head_records, integer, numbers, parse_record, text, timestamp
+from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.stored import DatabaseReader
+from grpo_top.formats.tracked import tracked_of
+from grpo_top.sources.database import MAGIC
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import PurePath
+
+    from grpo_top.formats.base import Reader, RunContext
+    from grpo_top.formats.stored import Fetched
+    from grpo_top.records import Location, Record
+
+NAME = "trackio"
+
+_TABLES = {b"metrics", b"configs", b"system_metrics"}
+_FRAGMENT = {"v", "kind", "project", "run", "step", "timestamp"}
+
+
+class Trackio(Format):
+    """Reads trackio's databases and inboxes."""
+
+    name: ClassVar[str] = NAME
+
+    def claim(self, path: PurePath, head: bytes) -> Claim | None:
+        """By the names of the tables, or the fields of the first records."""
+        if head.startswith(MAGIC):
+            known = _TABLES <= {*head.removeprefix(MAGIC).split(b"\n")}
+            return Claim(90, "database", "metrics", f"{NAME} {path}", 1) if known else None
+        records = head_records(head)
+        if not records or not all(record.keys() >= _FRAGMENT for record in records):
+            return None
+        began = timestamp(records[0]["timestamp"]) or 0.0
+        return Claim(
+            90, "lines", "metrics", f"{NAME} {path.parent}", 1, run=_run(records[0]), began=began
+        )
+
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
+        """A reader of the database or of a fragment of the inbox."""
+        if claim.feed == "database":
+            reader = TrackioReader(context)
+            reader.introduce(Path(path))
+            return reader
+        choice_of(context, NAME).offer(claim.run, claim.began)
+        return InboxReader(context)
+
+
+def _run(record: Mapping[str, Any]) -> str:
+    return text(record.get("run_id")) or text(record.get("run")) or ""
+
+
+class InboxReader(JsonLinesReader):
+    """Reads one fragment; only the first record of a run carries the config."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._choice = choice_of(context, NAME)
+
+    def fresh(self) -> InboxReader:
+        """A reader that has read nothing."""
+        return InboxReader(self._context)
+
+    def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
+        """The row of a log call; nothing for the machine's own numbers and for other runs."""
+        run, name = _run(raw), text(raw.get("run"))
+        if raw.get("kind") != "metric" or not self._choice.is_read(run):
+            return
+        tracked = tracked_of(self._context, f"{NAME} {run}")
+        config = raw.get("config")
+        yield from tracked.about(name, config if isinstance(config, dict) else None)
+        yield from tracked.row(integer(raw.get("step")), numbers(raw.get("metrics")), location=location)
+
+
+class TrackioReader(DatabaseReader):
+    """Reads one run of a project's database."""
+
+    def __init__(self, context: RunContext) -> None:
+        super().__init__()
+        self._context = context
+        self._choice = choice_of(context, NAME)
+        self._last = 0
+        self._configured = False
+
+    def fresh(self) -> TrackioReader:
+        """A reader that has read nothing."""
+        return TrackioReader(self._context)
+
+    @property
+    def note(self) -> str:
+        """The runs that are not read."""
+        return self._choice.note_of_others()
+
+    def restart(self) -> None:
+        """Forget what was fetched."""
+        self._last, self._configured = 0, False
+
+    def is_another(self, connection: sqlite3.Connection) -> bool:
+        """Whether there are fewer rows than were fetched."""
+        newest = connection.execute("SELECT max(id) FROM metrics").fetchone()[0] or 0
+        return bool(newest < self._last)
+
+    def offer(self, connection: sqlite3.Connection) -> None:
+        """Every run has a config; where none is stored, the rows tell of the runs."""
+        run = _run_column(connection)
+        for table, began in (("configs", "created_at"), ("metrics", "timestamp")):
+            found = connection.execute(f"SELECT {run}, max(run_name), min({began}) FROM {table} GROUP BY 1").fetchall()  # noqa: S608
+            for id_, name, time in found:
+                self._choice.offer(str(id_), timestamp(time) or 0.0, str(name))
+            if found:
+                break
+
+    def fetch(self, connection: sqlite3.Connection) -> Iterator[Fetched]:
+        """The run's config once, then its new rows: (name, config or None, step, numbers)."""
+        run, chosen = _run_column(connection), self._choice.chosen
+        if not self._configured:
+            of_run = f"SELECT run_name, config FROM configs WHERE {run} = ?"  # noqa: S608
+            for name, config in connection.execute(of_run, (chosen,)):
+                self._configured = True
+                yield 0, (name, config, None, None)
+        rows = f"SELECT id, run_name, step, metrics FROM metrics WHERE id > ? AND {run} = ? ORDER BY id"  # noqa: S608
+        for number, name, step, metrics in connection.execute(rows, (self._last, chosen)):
+            self._last = number
+            yield number, (name, None, step, metrics)
+
+    def records(self, row: tuple[Any, ...], location: Location) -> Iterable[Record]:
+        """The run, or the row of a log call."""
+        name, config, step, metrics = row
+        tracked = tracked_of(self._context, f"{NAME} {self._choice.chosen}")
+        yield from tracked.about(text(name), None if config is None else parse_record(_bytes(config)))
+        if metrics is not None:
+            yield from tracked.row(integer(step), numbers(parse_record(_bytes(metrics))), location=location)
+
+
+def _run_column(connection: sqlite3.Connection) -> str:
+    """What tells runs apart; early versions know them by their name alone."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(metrics)")}
+    return "run_id" if "run_id" in columns else "run_name"
+
+
+def _bytes(stored: object) -> bytes:
+    """JSON as it is stored: in a column of texts, mostly as a blob."""
+    return stored if isinstance(stored, bytes) else str(stored).encode()
