@@ -141,7 +141,7 @@ def _print_check(snapshot: Snapshot, *, as_json: bool, series: bool, fail_on: st
 
 
 def _monitor(options: argparse.Namespace) -> int:
-    if not sys.stdout.isatty():
+    if not _on_a_terminal():
         options.json, options.series, options.fail_on = False, False, "fail"
         return _check(options)
     from grpo_top.ui.app import run
@@ -150,6 +150,11 @@ def _monitor(options: argparse.Namespace) -> int:
     return run(
         _where(options), settings, format_name=options.format, ascii_only=options.ascii, theme=options.theme
     )
+
+
+def _on_a_terminal() -> bool:
+    """Whether there is a screen: Textual draws on standard error, and what is piped onwards is no screen either."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
 
 
 def _demo(options: argparse.Namespace) -> int:
@@ -170,7 +175,7 @@ def _demo(options: argparse.Namespace) -> int:
     settings = _settings(options)
     with tempfile.TemporaryDirectory(prefix="grpo-top-demo-") as name:
         directory = Path(name)
-        if not sys.stdout.isatty():
+        if not _on_a_terminal():
             play_all(recording, directory)
             options.where, options.format = [name], None
             return _print_check(_read(options), as_json=False, series=False, fail_on="never")

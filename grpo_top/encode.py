@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grpo_top import text
-from grpo_top.records import EVAL, TRAIN, Rollout
+from grpo_top.records import EVAL, REQUEST, TRAIN, Rollout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
     from grpo_top.columns import Interner
 
-SPLIT_TRAIN, SPLIT_EVAL, SPLIT_UNSURE = 0, 1, 2
+SPLIT_TRAIN, SPLIT_EVAL, SPLIT_UNSURE, SPLIT_REQUEST = 0, 1, 2, 3
 
 COLUMNS: dict[str, DTypeLike] = {
     "step": np.int64,
-    "split": np.int8,  # 0 train, 1 eval, 2 the source cannot say
+    "split": np.int8,  # 0 train, 1 eval, 2 the source cannot say, 3 a request in an engine's log
     "group": np.int32,  # number of the group within its step and split
     "index": np.int32,  # number of the rollout within its group
     "reward": np.float64,
@@ -59,7 +59,7 @@ COLUMNS: dict[str, DTypeLike] = {
 }
 """Column name → type. Integers hold -1 for unknown, floats NaN for unknown and ±inf for "not finite"."""
 
-_SPLITS: dict[str | None, int] = {TRAIN: SPLIT_TRAIN, EVAL: SPLIT_EVAL}
+_SPLITS: dict[str | None, int] = {TRAIN: SPLIT_TRAIN, EVAL: SPLIT_EVAL, REQUEST: SPLIT_REQUEST}
 _NAMED = {
     "finish": "finish_reason",
     "termination": "termination",

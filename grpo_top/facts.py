@@ -209,9 +209,11 @@ class StepFacts:
     gaps: Mapping[str, int] = field(default_factory=dict)
     """Optimizer steps that a series' value stands for, where it is more than 1 (a trainer that logs every n steps)."""
     batch: Batch | None = None
-    """The step's train rollouts, None where there are none."""
+    """The step's train rollouts, else its requests; None where there are none."""
     eval_batch: Batch | None = None
     """Held-out rollouts that came with this step."""
+    requests: Batch | None = None
+    """What inference engines logged for this step; held-out requests are among them."""
     evals: tuple[EvalPoint, ...] = ()
     """Evaluations made since the step before."""
     changes: tuple[RunChange, ...] = ()
@@ -344,9 +346,10 @@ def _measure_texts(batch: Batch, found: dict[str, float]) -> None:
 
 def _measure_versions(batch: Batch, found: dict[str, float]) -> None:
     start, end, trainer = (batch.column(name) for name in ("policy_start", "policy_end", "trainer_version"))
+    if (end >= 0).any():
+        found["policy_version"] = float(end.max())
     known = start >= 0
     if known.any():
-        found["policy_version"] = float(end[known].max())
         found["mixed_version_frac"] = float((end[known] != start[known]).mean())
         both = known & (trainer >= 0)
         if both.any():

@@ -6,6 +6,7 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from grpo_top.formats.choice import NOT_READ, is_read
 from grpo_top.formats.registry import choose
 from grpo_top.records import Skipped
 from grpo_top.snapshot import SkippedRecord, SourceFacts
@@ -51,6 +52,8 @@ class Intake:
         self._file: Tail | ByteTail | Store | WholeFile = kinds.get(claim.feed, WholeFile)(path)
         self._epoch = self._file.epoch
         self._quiet_since: float | None = None
+        self._is_read: bool | None = None
+        """Whether it is of the run that is read; None until all files that are there have been found."""
         self.rewritten = False
         """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
         self.new_epoch = False
@@ -59,7 +62,7 @@ class Intake:
     @property
     def behind(self) -> int:
         """Bytes on disk that have not been read yet."""
-        return self._file.behind if isinstance(self._file, Tail | ByteTail) else 0
+        return self._file.behind if self._is_read and isinstance(self._file, Tail | ByteTail) else 0
 
     @property
     def size(self) -> int:
@@ -69,6 +72,10 @@ class Intake:
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
         self.rewritten = self.new_epoch = False
+        if self._is_read is None:
+            self._is_read = is_read(self._context, self.path)
+        if not self._is_read:
+            return None
         if isinstance(self._file, Tail):
             return self._read_lines(self._file, last)
         if isinstance(self._file, ByteTail):
@@ -85,6 +92,7 @@ class Intake:
 
     def facts(self) -> SourceFacts:
         """What the screen and `inspect` show of this source."""
+        left_out = self._is_read is False
         return SourceFacts(
             where=self.where,
             path=str(self.path),
@@ -93,8 +101,8 @@ class Intake:
             records=self.records,
             bytes=self._file.size,
             skipped=self.skipped,
-            state=str(self._file.state),
-            note=self._file.note or self.reader.note,
+            state="left out" if left_out else str(self._file.state),
+            note=NOT_READ if left_out else self._file.note or self.reader.note,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:
@@ -115,14 +123,13 @@ class Intake:
         if lines is not None:
             self._quiet_since = None
             records += self.reader.feed(lines)
-        else:
+        elif last or self._stands_still():
             final = tail.finish() if last else self._unfinished_line(tail)
             if final is not None:
                 records += self.reader.feed(final)
-            if last:
-                records += self.reader.end()
-            if not records:
-                return None
+            records += self.reader.end() if last else self.reader.idle()
+        if lines is None and not records:
+            return None
         return self._count(records)
 
     def _read_bytes(self, tail: ByteTail, last: bool) -> list[Record] | None:
@@ -147,10 +154,9 @@ class Intake:
 
     def _waiting(self, last: bool) -> list[Record] | None:
         """What the reader holds back for more to come, once nothing has come for a while, or nothing will."""
-        if last:
-            records = self.reader.end()
-        else:
-            records = self.reader.idle() if self._stands_still() else []
+        records = self.reader.end() if last else []
+        if not last and self._stands_still():
+            records = self.reader.idle()
         return self._count(records) if records else None
 
     def _stands_still(self) -> bool:
@@ -164,9 +170,7 @@ class Intake:
         return True
 
     def _unfinished_line(self, tail: Tail) -> Lines | None:
-        """The last line, without its newline, once the file has stood still and the line can be read as it is."""
-        if not self._stands_still():
-            return None
+        """The last line, without its newline, where the line can be read as it is."""
         final = tail.finish()
         if final is None or any(type(record) is Skipped for record in self.reader.fresh().feed(final)):
             return None

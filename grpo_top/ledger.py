@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top.detectors import ALL
-from grpo_top.encode import SPLIT_EVAL, SPLIT_TRAIN, SPLIT_UNSURE
+from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
 from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
 from grpo_top.formats.names import canonical_values
 from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
 from grpo_top.pace import StepPace
-from grpo_top.records import Success
+from grpo_top.records import REQUEST, Rollout, Success
 from grpo_top.table import ROLLOUTS, TRAINER, StepTable
 from grpo_top.verdicts import Judge
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.config import Settings
-    from grpo_top.records import Eval, Rollout, Run, Step
+    from grpo_top.records import Eval, Run, SamplerLook, Step
     from grpo_top.snapshot import SkippedRecord
 
 KEPT_SKIPPED = 100
@@ -84,6 +84,26 @@ class Ledger:
                 self._note(writer, step, counts[step])
             elif self.judge.state.step is not None:
                 self._mark(step)
+
+    def add_looks(self, looks: Sequence[SamplerLook], source: int, writer: str) -> None:
+        """Take looks at samplers in, each as a request of the newest step: they do not say theirs."""
+        step = 0 if self._newest is None else self._newest
+        self.add_rollouts(
+            [
+                Rollout(
+                    step,
+                    None,
+                    None,
+                    split=REQUEST,
+                    sampling=look.sampling,
+                    sampler=look.sampler,
+                    time=look.time,
+                )
+                for look in looks
+            ],
+            source,
+            writer,
+        )
 
     def add_step(self, record: Step, writer: str, framework: str) -> None:
         """Take the trainer's own numbers of a step in; a number of a higher rank stays."""
@@ -187,8 +207,8 @@ class Ledger:
             self.version += 1
 
     def batch(self, step: int) -> Batch | None:
-        """The train rollouts of a step, with success as defined by what was seen so far."""
-        return self._batch(step, SPLIT_TRAIN)
+        """The train rollouts of a step (else its requests), with success as defined by what was seen so far."""
+        return self._batch(step, SPLIT_TRAIN) or self._batch(step, SPLIT_REQUEST)
 
     def eval_batch(self, step: int) -> Batch | None:
         """The held-out rollouts that carry a step's number."""
@@ -196,7 +216,8 @@ class Ledger:
 
     def _facts(self, step: int) -> StepFacts:
         state = self.judge.state
-        batch = self._batch(step, SPLIT_TRAIN)
+        requests = self._batch(step, SPLIT_REQUEST)
+        batch = self._batch(step, SPLIT_TRAIN) or requests
         self.table.clear(step, ROLLOUTS)
         trainer = self.table.of_origin(step, TRAINER)
         measured: dict[str, float] = {}
@@ -224,6 +245,7 @@ class Ledger:
             gaps=gaps,
             batch=batch,
             eval_batch=self._evaluated_since(previous, step),
+            requests=requests,
             evals=self.evals.between(previous, None if last_known else step, self._eval_reward),
             changes=tuple(
                 change

@@ -13,7 +13,7 @@ from grpo_top.formats.base import RunContext
 from grpo_top.intake import Intake, recognise
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
-from grpo_top.records import Eval, Rollout, Run, Skipped, Step
+from grpo_top.records import Eval, Rollout, Run, SamplerLook, Skipped, Step
 from grpo_top.reread import reread
 from grpo_top.sources.tree import Tree
 
@@ -154,7 +154,10 @@ class Monitor:
             ledger.forget(intake.number)
         elif intake.new_epoch:
             ledger.history.begin_again(intake.number)
+        if ledger.run.framework is None and self._context.framework:
+            ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
+        looks: list[SamplerLook] = []
         for record in records:
             match record:
                 case Rollout():
@@ -165,12 +168,16 @@ class Monitor:
                     ledger.add_run(record)
                 case Eval():
                     ledger.add_eval(record)
+                case SamplerLook():
+                    looks.append(record)
                 case Skipped():
                     ledger.add_skipped(intake.named(record))
                 case _:
-                    pass  # sampler looks and hand scores come with the servers and the grading screen
+                    pass  # hand scores come with the grading screen
         if rollouts:
             ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
+        if looks:
+            ledger.add_looks(looks, intake.number, intake.claim.writer)
         ledger.last_record_time = now
 
 

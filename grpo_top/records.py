@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TRAIN, EVAL = "train", "eval"
+REQUEST = "request"
+"""In place of a split: a rollout as an inference engine's log shows it, from whoever asked, without a reward."""
 SCHEMA = "grpo-top/1"
 
 SamplingValue = float | int | str
@@ -86,7 +88,7 @@ class Rollout(NamedTuple):
     index: int | None = None  # type: ignore[assignment]  # hides tuple.index, which nobody calls on a record
     rewards: Mapping[str, float | None] | None = None
     split: str | None = TRAIN
-    """`train` or `eval`; None where the source cannot say (the trainer's own numbers then decide)."""
+    """`train`, `eval` or `request`; None where the source cannot say (the trainer's own numbers then decide)."""
     task: str | None = None
     family: str | None = None
     tier: str | None = None

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
+from grpo_top.formats.registry import named
+from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import STAGES, Status
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from grpo_top.snapshot import Finding, Series, Snapshot
+    from grpo_top.records import Sampling
+    from grpo_top.snapshot import Finding, Series, Snapshot, SourceFacts
 
+
+_NUMBERS = re.compile(r"(\d+)")
+_SAMPLINGS_LISTED = 5
 CHECK_SCHEMA = "grpo-top/check/1"
 MARKS = {
     Status.OK: "ok",
@@ -213,25 +220,14 @@ def _span(first: int | None, last: int | None) -> str:
 
 def inspect_text(snapshot: Snapshot) -> str:
     """What was found where: sources, formats, records, what is there to judge by and what is missing."""
-    run = snapshot.run
     lines = ["sources"]
-    for source in snapshot.sources:
-        skipped = f", {source.skipped:,} skipped" if source.skipped else ""
-        state = f"  {source.state}: {source.note}" if source.note else ""
-        lines.append(
-            safe(
-                f"  {source.where:<44} {source.format:<9} {source.role:<9} {source.records:>9,} records{skipped}{state}"
-            )
-        )
+    lines += [safe(f"  {line}") for line in _source_lines(snapshot.sources)]
     lines += [safe(f"  left out: {line}") for line in snapshot.left_out]
-    lines += ["", "run", f"  success is {run.success_rule}"]
-    if run.reward_range is not None:
-        said = "declared" if run.reward_range_declared else "seen so far"
-        lines.append(f"  reward range {run.reward_range[0]:g} to {run.reward_range[1]:g}, {said}")
-    if run.sampling:
-        lines.append(
-            "  intended sampling " + " ".join(f"{name} {value}" for name, value in run.sampling.items())
-        )
+    if not snapshot.run.rollouts:
+        hints = dict.fromkeys(named(source.format).rollouts_hint for source in snapshot.sources)
+        lines += [f"  no training rollouts: {hint}" for hint in hints if hint]
+    lines += ["", "run"]
+    lines += [safe(f"  {line}") for line in _run_lines(snapshot)]
     lines += ["", "the ten things to log"]
     for item in snapshot.coverage:
         lines.append(f"  {item.status:<8} {item.item}")
@@ -244,3 +240,49 @@ def inspect_text(snapshot: Snapshot) -> str:
         known = int((~_isnan(series.values)).sum())
         lines.append(safe(f"  {name:<44} {series.origin:<9} {known:>9,} values"))
     return "\n".join(lines) + "\n"
+
+
+def _source_lines(sources: Sequence[SourceFacts]) -> Iterator[str]:
+    """A line for each source; those that differ in a number alone, as a file for each step does, share one."""
+    alike: dict[tuple[str, str, str, str, str], list[SourceFacts]] = {}
+    for source in sources:
+        shape = _NUMBERS.sub("*", source.where)
+        key = (shape, source.format, source.role, source.state, source.note)
+        alike.setdefault(key, []).append(source)
+    names = [_common_name([source.where for source in same]) for same in alike.values()]
+    width = min(max(map(len, names), default=0), 72)
+    for name, ((_, format_, role, state, note), same) in zip(names, alike.items(), strict=True):
+        skipped = sum(source.skipped for source in same)
+        yield (
+            f"{name:<{width}} {format_:<11} {role:<9} "
+            f"{sum(source.records for source in same):>9,} records"
+            + (f" in {len(same):,} files" if len(same) > 1 else "")
+            + (f", {skipped:,} skipped" if skipped else "")
+            + (f"  {state}: {note}" if note else "")
+        )
+
+
+def _common_name(names: Sequence[str]) -> str:
+    """One name for names of one shape: numbers that differ become `*`."""
+    parts = zip(*(_NUMBERS.split(name) for name in names), strict=True)
+    return "".join(same[0] if len(set(same)) == 1 else "*" for same in parts)
+
+
+def _run_lines(snapshot: Snapshot) -> Iterator[str]:
+    run = snapshot.run
+    yield f"success is {run.success_rule}"
+    if run.reward_range is not None:
+        said = "declared" if run.reward_range_declared else "seen so far"
+        yield f"reward range {run.reward_range[0]:g} to {run.reward_range[1]:g}, {said}"
+    if run.sampling:
+        yield f"intended sampling {_settings(run.sampling)}"
+    rollouts = snapshot.rollouts
+    for number, sampling in enumerate(rollouts.samplings[:_SAMPLINGS_LISTED]):
+        count = int(((rollouts.columns["sampling"] == number) & (rollouts.columns["live"] == 1)).sum())
+        yield f"deployed sampling {_settings(sampling)}: {count:,} rollouts"
+    if len(rollouts.samplings) > _SAMPLINGS_LISTED:
+        yield f"deployed sampling: {len(rollouts.samplings) - _SAMPLINGS_LISTED:,} more"
+
+
+def _settings(sampling: Sampling) -> str:
+    return " ".join(f"{name} {sampling[name]}" for name in SAMPLING_ORDER if name in sampling)

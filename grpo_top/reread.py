@@ -22,17 +22,26 @@ def reread(history: History, intake: Intake, row: int) -> Rollout | Gone:
     offset, length, part, step, text = (
         int(columns[name].view()[row]) for name in ("offset", "length", "part", "step", "text")
     )
+    if offset < 0:
+        return Gone(f"{intake.where}: only its settings were logged")
     location = Location(offset, length, part)
     try:
-        data = read_range(intake.path, offset, length) if length else read_whole(intake.path)
+        found = _found(intake, location)
     except OSError as error:
         return Gone(f"{intake.where}: {error.strerror or error}; its numbers still stand")
-    found = intake.reader.replay(data, location)
     if found is None or not _is_the_same(found, step, text):
         return Gone(
             f"{intake.where}: rewritten since, offset {offset} holds something else; its numbers still stand"
         )
     return found._replace(step=step)
+
+
+def _found(intake: Intake, location: Location) -> Rollout | None:
+    if intake.claim.feed == "database":
+        return intake.reader.find(intake.path, location)
+    offset, length = location.offset, location.length
+    data = read_range(intake.path, offset, length) if length else read_whole(intake.path)
+    return intake.reader.replay(data, location)
 
 
 def _is_the_same(found: Rollout, step: int, text: int) -> bool:

@@ -132,7 +132,8 @@ class Judge:
         """Judge the next finished step."""
         state = self.state
         self.steps.extend([facts.step])
-        for name in (*facts.values, *facts.nonfinite):
+        evaluated = ("heldout",) if facts.evals else ()
+        for name in (*facts.values, *facts.nonfinite, *evaluated):
             self.seen.setdefault(name, facts.step)
         for detector in state.detectors:
             verdict = detector.observe(facts)

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 DATA = Path(__file__).parent / "data"
 RECORDED = ("healthy", "sampler_cold", "verifier_broken", "stale_weights", "truncation")
-SAMPLES = ("trl-normal", "trl-lowtemp", "verl-healthy", "verl-length_runaway", "verl-v1")
+SAMPLES = (
+    *("trl-normal", "trl-lowtemp", "verl-healthy", "verl-length_runaway", "verl-v1"),
+    *("ms-swift", "tinker-multiturn", "nemo-rl-truncation", "skyrl", "areal", "openrlhf", "sglang-sampler_cold"),
+)
 
 
 def recorded_lines(name: str) -> list[bytes]:

@@ -314,7 +314,8 @@ class LengthCollapse(SeriesDetector):
 
     def _better(self) -> bool:
         """Whether what is known best of the answers has risen."""
-        names = [name for name in ("success", "heldout") if name in self._quality]
+        best: tuple[str, ...] = ("success", "heldout")
+        names = [name for name in best if name in self._quality]
         if not names:
             names = [name for name in self._quality if name != "reward"] or list(self._quality)
         return any(_risen(*self._quality[name]) for name in names)

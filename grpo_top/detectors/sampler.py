@@ -29,6 +29,8 @@ NAMES_KEPT = 8
 """Different values, and samplers, that the evidence of one setting names at most."""
 FEW_BUDGETS = 2
 """A step with more different `max_tokens` than this holds budgets of single requests, not settings of samplers."""
+MOST_REQUESTS = 0.5
+"""Share of an engine's requests that must differ where evaluations, which sample as they like, are among them."""
 ROWS_OF_ONSET = 25
 """Rollouts that prove it are the first ones, at most this many, then those of the newest step."""
 
@@ -130,8 +132,9 @@ class SamplerDrift(Detector):
             "intended one. It fails once `share` of a step's rollouts differ, on `sustain` steps. A setting "
             "that the run record does not name is compared with the value that was deployed first, so that a "
             "change, or a disagreement between samplers, is seen all the same. Held-out rollouts do not "
-            "count: an evaluation may sample as it likes. Where requests carry budgets of their own, only "
-            "the largest max_tokens of a step is compared.\n\n"
+            "count: an evaluation may sample as it likes. Where rollouts do not say it and an engine's request "
+            "log does, its requests are compared; if the run evaluates, half of them must differ. Where requests "
+            "carry budgets of their own, only the largest max_tokens of a step is compared.\n\n"
             "Two things are inferred. Completions that are all cut at one length below the intended "
             "max_tokens, with none longer, mean that another budget is in force: fail at `stop_cut` of them "
             "over `stop_steps` steps. Where no sampling config is logged at all, groups that turn into "
@@ -175,6 +178,8 @@ class SamplerDrift(Detector):
         self._compared: tuple[list[int], Sampling | None] = ([], None)
         """The configs of the newest step, and the one that was intended."""
         self._recorded = False
+        self._evaluates = False
+        """Whether the run evaluates, so that an engine's requests are not all from training."""
         self._stop = HardStop()
         self._copies = Copies()
         self._around = Around(
@@ -190,14 +195,18 @@ class SamplerDrift(Detector):
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Compare a step's rollouts with the intended config, else see what they tell by themselves."""
-        batch = facts.batch
+        batch, requests = facts.batch, facts.requests
+        self._evaluates = self._evaluates or bool(facts.evals) or facts.eval_batch is not None
         if batch is not None:
             self._first_step = facts.step if self._first_step is None else self._first_step
-            configs = _configs(batch)
-            self._recorded = self._recorded or bool(configs)
+            configs, share = _configs(batch), self.share
             self._stop.update(batch.column("completion_tokens"), batch.column("truncated"), facts.step)
+            if requests is not None and (batch is requests or not configs):
+                configs, batch = _configs(requests), requests
+                share = max(share, MOST_REQUESTS) if self._evaluates else share
+            self._recorded = self._recorded or bool(configs)
             for name in self._worth_comparing(configs, facts):
-                self._compare(name, configs, batch, facts)
+                self._compare(name, configs, batch, facts, share)
         if not self._recorded:
             self._copies.update(facts)
         if batch is not None:
@@ -243,7 +252,9 @@ class SamplerDrift(Detector):
         before, self._compared = self._compared, now
         return () if not configs or (now == before and not self._drifts) else SAMPLING_ORDER
 
-    def _compare(self, name: str, configs: list[Config], batch: Batch, facts: StepFacts) -> None:
+    def _compare(
+        self, name: str, configs: list[Config], batch: Batch, facts: StepFacts, share: float
+    ) -> None:
         found: dict[SamplingValue, int] = {}
         for config in configs:
             if name in config.sampling:
@@ -259,7 +270,7 @@ class SamplerDrift(Detector):
             reference = self._deployed_first.setdefault(name, max(found, key=lambda value: found[value]))
         wrong = {value: rollouts for value, rollouts in found.items() if not same(value, reference)}
         total = sum(found.values())
-        if not wrong or sum(wrong.values()) < self.share * total:
+        if not wrong or sum(wrong.values()) < share * total:
             self._drifts.pop(name, None)
             return
         drift = self._drifts.get(name)

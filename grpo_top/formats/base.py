@@ -17,6 +17,7 @@ from grpo_top.sources.lines import Lines
 if TYPE_CHECKING:
     from pathlib import Path, PurePath
 
+    from grpo_top.formats.choice import Choice
     from grpo_top.records import Location, Record
 
 
@@ -52,6 +53,8 @@ class RunContext:
     """Optimizer steps between two printed rows, where some file says so."""
     wanted: str | None = None
     """Name or id of the run to read where one place holds several, if the user has said."""
+    choices: dict[str, Choice] = field(default_factory=dict)
+    """Tracker → which of its runs is read."""
     notes: dict[str, object] = field(default_factory=dict)
 
 
@@ -106,6 +109,10 @@ class Reader(ABC):
             if isinstance(record, Rollout)
         ]
         return found[location.part] if location.part < len(found) else None
+
+    def find(self, path: Path, location: Location) -> Rollout | None:  # noqa: ARG002
+        """The rollout at `location` of a store that the reader looks into itself; OSError where it cannot be read."""
+        return None
 
     @abstractmethod
     def fresh(self) -> Reader:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import PurePath
+
     from grpo_top.formats.base import RunContext
+
+NOT_READ = "another run, not read: give its folder to read it"
 
 
 class _Offer(NamedTuple):
@@ -14,7 +19,7 @@ class _Offer(NamedTuple):
 
 
 class Choice:
-    """Takes one run: the one that the user named, else the one that began last when reading began.
+    """Takes one of a tracker's runs: the one that the user named, else the one that began last when reading began.
 
     It stays with that one. A run that begins later is another run, and its steps are not mixed in.
     """
@@ -22,17 +27,21 @@ class Choice:
     def __init__(self, wanted: str | None) -> None:
         self._wanted = wanted
         self._offers: dict[str, _Offer] = {}
+        self._folders: dict[PurePath, str] = {}
         self._chosen: str | None = None
 
-    def offer(self, run: str, began: float, name: str = "") -> None:
+    def offer(self, run: str, began: float, name: str = "", folder: PurePath | None = None) -> None:
         """Make a run known.
 
         Args:
             run: its id.
             began: when; any number that grows from run to run.
             name: what people call it.
+            folder: where all its files are, if it has one of its own.
         """
         self._offers[run] = _Offer(began, name or run)
+        if folder is not None:
+            self._folders[folder] = run
 
     @property
     def chosen(self) -> str | None:
@@ -45,20 +54,23 @@ class Choice:
         """Whether this run is the one that is read."""
         return run == self.chosen
 
-    def note(self, run: str) -> str:
-        """One line about a run in a folder of its own that is not read; empty for the one that is."""
-        return "" if self.is_read(run) else "another run, not read: give its folder to read it"
-
-    def note_of_others(self) -> str:
-        """One line about the other runs of a database; empty where there are none."""
-        others = [offer.name for run, offer in self._offers.items() if run != self._chosen]
-        if self._chosen is None or not others:
-            return ""
-        named = ", ".join(others[-3:]) + (", …" if len(others) > 3 else "")
-        return (
-            f"{self._offers[self._chosen].name} is read, not {named}; "
-            f'for another put name = "{others[-1]}" under [run] in grpo-top.toml'
+    def run_of(self, path: PurePath) -> str | None:
+        """The run in whose folder a file lies, the outermost one; None where it is in none."""
+        return next(
+            (self._folders[place] for place in reversed(path.parents) if place in self._folders), None
         )
+
+    def note(self, runs: Iterable[str]) -> str:
+        """One line about those runs of a database that are not read; empty where there are none."""
+        here = {run: self._offers[run].name for run in runs if run in self._offers}
+        chosen = here.pop(self.chosen or "", None)
+        if not here:
+            return ""
+        names = list(here.values())
+        listed = ", ".join(names[-3:]) + (", …" if len(names) > 3 else "")
+        if chosen is None:
+            return f"not read: {listed}; give its path alone to read it"
+        return f'{chosen} is read, not {listed}; for another put name = "{names[-1]}" under [run] in grpo-top.toml'
 
     def _preference(self, run: str) -> tuple[bool, float, str]:
         return self._wanted in (run, self._offers[run].name), self._offers[run].began, run
@@ -66,7 +78,10 @@ class Choice:
 
 def choice_of(context: RunContext, tracker: str) -> Choice:
     """The one choice that all readers of a tracker share."""
-    known = context.notes.get(f"{tracker} runs")
-    if not isinstance(known, Choice):
-        known = context.notes[f"{tracker} runs"] = Choice(context.wanted)
-    return known
+    return context.choices.setdefault(tracker, Choice(context.wanted))
+
+
+def is_read(context: RunContext, path: PurePath) -> bool:
+    """Whether a file is of a run that is read, or of none that has a folder of its own."""
+    found = ((choice, choice.run_of(path)) for choice in context.choices.values())
+    return all(run is None or choice.is_read(run) for choice, run in found)

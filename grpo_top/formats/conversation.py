@@ -27,7 +27,7 @@ def as_message(turn: object) -> Message | None:
     if not isinstance(turn, dict):
         return None
     content = content_text(turn.get("content"))
-    reasoning = turn.get("reasoning_content")
+    reasoning = turn.get("reasoning_content") or turn.get("reasoning")
     if isinstance(reasoning, str) and reasoning and reasoning not in content:
         content = f"<think>\n{reasoning}\n</think>\n{content}"
     return Message(

@@ -44,7 +44,7 @@ class MlFlow(Format):
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the names of the tables; by a run's `meta.yaml`, through which its other files are read."""
         if head.startswith(MAGIC):
-            known = _TABLES <= {*head.removeprefix(MAGIC).split(b"\n")}
+            known = {*head.removeprefix(MAGIC).split(b"\n")} >= _TABLES
             return Claim(90, "database", "metrics", f"{NAME} {path}", 1) if known else None
         if path.name == "meta.yaml":
             return _claim_run(head)
@@ -54,8 +54,8 @@ class MlFlow(Format):
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader of the database, or of the run's folder."""
         if claim.run:
-            choice_of(context, NAME).offer(claim.run, claim.began)
-            return StoreReader(claim.run, context)
+            choice_of(context, NAME).offer(claim.run, claim.began, folder=path.parent)
+            return StoreReader(context)
         reader = MlFlowReader(context)
         reader.introduce(Path(path))
         return reader
@@ -82,6 +82,8 @@ class MlFlowReader(DatabaseReader):
         self._choice = choice_of(context, NAME)
         self._tracked = Tracked(context)
         self._rows = Rows()
+        self._offered: dict[str, None] = {}
+        """Runs of this database, in order."""
         self._last = 0
         self._told: tuple[Any, ...] = ()
         """What was last found of the run as a whole."""
@@ -93,7 +95,7 @@ class MlFlowReader(DatabaseReader):
     @property
     def note(self) -> str:
         """The runs that are not read."""
-        return self._choice.note_of_others()
+        return self._choice.note(self._offered)
 
     def restart(self) -> None:
         """Forget what was fetched."""
@@ -108,12 +110,16 @@ class MlFlowReader(DatabaseReader):
         """Every run that was not deleted."""
         runs = "SELECT run_uuid, name, start_time FROM runs WHERE lifecycle_stage = 'active'"
         for run, name, began in connection.execute(runs):
+            self._offered[str(run)] = None
             self._choice.offer(str(run), number(began) or 0.0, str(name or ""))
 
     def fetch(self, connection: sqlite3.Connection) -> Iterator[Fetched]:
         """New numbers: (key, value, milliseconds, step, whether it is NaN); the run: (name, status, parameters)."""
         run = self._choice.chosen
-        told = connection.execute("SELECT name, status FROM runs WHERE run_uuid = ?", (run,)).fetchone() or ("", "")
+        told = connection.execute("SELECT name, status FROM runs WHERE run_uuid = ?", (run,)).fetchone() or (
+            "",
+            "",
+        )
         params = connection.execute("SELECT key, value FROM params WHERE run_uuid = ?", (run,)).fetchall()
         if (*told, params) != self._told:
             self._told = (*told, params)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.formats.base import Reader
-from grpo_top.formats.choice import choice_of
 from grpo_top.formats.decode import integer, literal, number
 from grpo_top.formats.tracked import Rows, Tracked
 from grpo_top.records import Skipped
@@ -33,10 +32,8 @@ class _Number(NamedTuple):
 class StoreReader(Reader):
     """Reads the run's folder: all its metrics together, since a row lies across their files."""
 
-    def __init__(self, run: str, context: RunContext) -> None:
-        self._run = run
+    def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._choice = choice_of(context, "mlflow")
         self._tracked = Tracked(context)
         self._rows = Rows()
         self._read: dict[Path, int] = {}
@@ -46,17 +43,10 @@ class StoreReader(Reader):
 
     def fresh(self) -> StoreReader:
         """A reader that has read nothing."""
-        return StoreReader(self._run, self._context)
-
-    @property
-    def note(self) -> str:
-        """Says so where another run is read."""
-        return self._choice.note(self._run)
+        return StoreReader(self._context)
 
     def poll(self, path: Path, last: bool = False) -> list[Record]:  # noqa: ARG002
         """Rows that are whole now; the newest waits until all metrics can have it."""
-        if not self._choice.is_read(self._run):
-            return []
         found: list[Record] = [*self._about(path)]
         came: list[_Number] = []
         for file in _files(path.parent / "metrics"):
@@ -86,9 +76,7 @@ class StoreReader(Reader):
             return
         self._told = written
         fields = metadata(path.read_bytes())
-        config = {
-            file.relative_to(params).as_posix(): literal(_content(file)) for file in _files(params)
-        }
+        config = {file.relative_to(params).as_posix(): literal(_content(file)) for file in _files(params)}
         name = fields.get("run_name") or _content(path.parent / "tags" / "mlflow.runName")
         yield from self._tracked.about(name or None, config, True if fields.get("status") in _ENDED else None)
 

@@ -140,31 +140,33 @@ TABLES: dict[str, Table] = {
     "art": {
         "reward_mean": ("train/reward",),
         "group_reward_std_mean": ("train/reward_std_dev",),
-        "kl": ("loss/kl_policy_ref", "loss/kl_div"),
+        "kl": ("loss/kl_policy_ref", "loss/kl_div", "train/kl_div"),
         "entropy": ("loss/entropy",),
         "grad_norm": ("loss/grad_norm",),
         "loss": ("loss/train",),
         "learning_rate": ("loss/learning_rate",),
         "version_lag_mean": ("train/steps_off_policy",),
         "stale_dropped": ("train/discarded_stale_groups",),
+        "completion_tokens_mean": ("train/completion_tokens",),
+        "truncation_rate": ("train/truncated",),
         "tokens": ("data/step_trainer_tokens",),
         "step_time": ("time/step_wall_s",),
     },
     "nemo-rl": {
-        "reward_mean": ("train/reward",),
+        "reward_mean": ("train/reward", "Avg Total Reward", "Avg Reward"),
         "kl": ("train/kl_penalty",),
         "entropy": ("train/approx_entropy",),
         "grad_norm": ("train/grad_norm",),
-        "loss": ("train/loss",),
+        "loss": ("train/loss", "Loss"),
         "learning_rate": ("train/lr",),
-        "completion_tokens_mean": ("train/mean_gen_tokens_per_sample",),
+        "completion_tokens_mean": ("train/mean_gen_tokens_per_sample", "Mean Generation Length"),
         "completion_tokens_max": ("train/max_gen_tokens_per_sample",),
         "truncation_rate": ("train/truncation_rate",),
-        "version_lag_mean": ("train/avg_trajectory_age",),
-        "mismatch_kl": ("train/gen_kl_error",),
+        "version_lag_mean": ("train/avg_trajectory_age", "Avg Trajectory Age"),
+        "mismatch_kl": ("train/gen_kl_error", "Generation KL Error"),
         "is_ratio_mean": ("train/sampling_importance_ratio",),
         "tokens": ("train/total_num_tokens",),
-        "step_time": ("timing/train/total_step_time",),
+        "step_time": ("timing/train/total_step_time", "Total step time"),
     },
     "openrlhf": {
         "reward_mean": ("rollout/reward_mean", "reward"),
@@ -240,6 +242,7 @@ TABLES: dict[str, Table] = {
     },
     "tinker": {
         "reward_mean": ("env/all/reward/total",),
+        "success_rate": ("env/all/correct",),
         "all_fail_group_frac": ("env/all/by_group/frac_all_bad",),
         "all_pass_group_frac": ("env/all/by_group/frac_all_good",),
         "kl": ("kl_policy_base",),
@@ -293,6 +296,7 @@ TABLES: dict[str, Table] = {
     },
 }
 TABLES["miles"] = TABLES["slime"]
+TABLES["art-pipeline"] = TABLES["art"] | {"reward_mean": (), "completion_tokens_mean": (), "truncation_rate": ()}
 TABLES["trl-async"] = _TRL | {
     "mismatch_kl": ("kl",),
     "kl": (),
@@ -335,9 +339,12 @@ DEFINITIONS = {
     "prime-rl clip_frac": "share of tokens masked by the trust region",
     "prime-rl reward_mean": "over all that arrived; what ships leaves out rollouts without advantage",
     "prime-rl zero_variance_group_frac": "printed only: share of rollouts whose advantage is 0",
+    "nemo-rl reward_mean": "before filtering, where groups without variance are sampled anew",
     "nemo-rl zero_variance_group_frac": "share of prompts whose leave-one-out baseline is 0 or 1",
     "openrlhf trainable_ratio": "share of groups that pass dynamic filtering",
+    "tinker mismatch_kl": "half the mean squared difference of log-probabilities (v2), else their mean difference (v1)",
     "areal truncation_rate": "share of responses without an end token",
     "art group_reward_std_mean": "mean of the groups' population std",
+    "art-pipeline stale_dropped": "groups; means leave out groups without variance, so they are those of rollouts only",
 }
 """What a series means where that is delicate, by framework and series."""

@@ -83,6 +83,8 @@ def _variant(framework: str | None, metrics: Mapping[str, float | None]) -> str 
         if "completion_length" in metrics and "completions/mean_length" not in metrics:
             return "trl-0.16"
         return "trl"
+    if framework == "art" and "train/discarded_stale_groups" in metrics:
+        return "art-pipeline"
     if framework == "verl" and "training/off_policy/trajectory_staleness/mean" in metrics:
         return "verl-v1"
     return framework
@@ -121,7 +123,7 @@ def _index(framework: str | None) -> _Index:
 
 
 def _known_to_all() -> list[Table]:
-    variants = {"trl-async", "trl-0.16", "verl-v1", "ms-swift", "miles"}
+    variants = {"trl-async", "trl-0.16", "verl-v1", "ms-swift", "miles", "art-pipeline"}
     return [*(table for name, table in TABLES.items() if name not in variants), OTHERS]
 
 

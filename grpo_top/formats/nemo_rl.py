@@ -162,7 +162,9 @@ def _asked(messages: Sequence[Message]) -> str | None:
 
 
 class ResultsReader(BlockReader):
-    """Reads what is printed between one step's heading and the next."""
+    """Reads what is printed between one step's heading and the next, all of a step's output among it."""
+
+    patience: ClassVar[int | None] = None
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,9 @@ NAME = "openrlhf"
 _STEP = re.compile(r"\bGlobal step (?P<step>\d{1,12}): (?=\{['\"])")
 _EVAL = re.compile(r"\b(?:global_step|Eval at step) (?P<step>\d{1,12})(?:, eval_metrics)?: (?=\{['\"])")
 _OWN = frozenset(("policy_loss", "actor_lr", "ppo_clip_ratio", "policy_clip_ratio", "actor_grad_norm"))
-_SUITE = re.compile(r"eval_(?:(?P<suite>.+)_)?(?P<name>pass\d+|response_length_mean|truncated_rate|num_samples)")
+_SUITE = re.compile(
+    r"eval_(?:(?P<suite>.+)_)?(?P<name>pass\d+|response_length_mean|truncated_rate|num_samples)"
+)
 _LONG_PREAMBLE = 60_000
 """Bytes of a head that is all start-up messages, so that steps may yet come."""
 

@@ -7,7 +7,7 @@ it goes.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from grpo_top.formats.base import Claim, Reader
 from grpo_top.formats.console import is_text, segments
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from grpo_top.records import Record
 
-_PATIENCE = 60
-"""Lines running without a number after which a block is taken for ended."""
 _LONG_PREAMBLE = 60_000
 """Bytes of a head that is all start-up messages, so that steps may yet come."""
 _LONGEST_LINE = 100_000
@@ -48,6 +46,9 @@ class Block(NamedTuple):
 
 class BlockReader(Reader):
     """Reads such blocks; a framework says what its headings, numbers and ends look like."""
+
+    patience: ClassVar[int | None] = 60
+    """Lines running without a number after which a block that has some is taken for ended; None waits for ever."""
 
     def __init__(self) -> None:
         self._heading: Heading | None = None
@@ -102,8 +103,9 @@ class BlockReader(Reader):
             return ()
         numbers = self.numbers(text)
         self._numbers.update(numbers)
-        self._silent = 0 if numbers else self._silent + 1
-        return self._close() if self.ends(text) or self._silent > _PATIENCE else ()
+        self._silent = 0 if numbers or not self._numbers else self._silent + 1
+        tired = self.patience is not None and self._silent > self.patience
+        return self._close() if tired or self.ends(text) else ()
 
     def _give(self) -> Iterable[Record]:
         if self._heading is None or len(self._numbers) == self._given:

@@ -5,13 +5,24 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from grpo_top.formats.areal import Areal
+from grpo_top.formats.art import Art
+from grpo_top.formats.atropos import Atropos
 from grpo_top.formats.console import Console
+from grpo_top.formats.miles import Miles
 from grpo_top.formats.mlflow import MlFlow
+from grpo_top.formats.ms_swift import MsSwift
 from grpo_top.formats.native import Native
+from grpo_top.formats.nemo_rl import NemoRl
+from grpo_top.formats.openrlhf import OpenRlhf
 from grpo_top.formats.plain import Plain
 from grpo_top.formats.prime_rl import PrimeRl
+from grpo_top.formats.request_logs import RequestLogs
+from grpo_top.formats.rllm import Rllm
+from grpo_top.formats.skyrl import SkyRl
 from grpo_top.formats.swanlab import SwanLab
 from grpo_top.formats.tensorboard import TensorBoard
+from grpo_top.formats.tinker import Tinker
 from grpo_top.formats.trackio import Trackio
 from grpo_top.formats.trl import Trl
 from grpo_top.formats.verifiers import Verifiers
@@ -24,7 +35,27 @@ if TYPE_CHECKING:
     from grpo_top.formats.base import Claim, Format
 
 TRACKERS: tuple[Format, ...] = (TensorBoard(), Wandb(), Trackio(), MlFlow(), SwanLab())
-FORMATS: tuple[Format, ...] = (Native(), Trl(), Verl(), PrimeRl(), Verifiers(), Console(), Plain(), *TRACKERS)
+FORMATS: tuple[Format, ...] = (
+    Native(),
+    Trl(),
+    Verl(),
+    PrimeRl(),
+    Verifiers(),
+    Art(),
+    Rllm(),
+    Atropos(),
+    Miles(),
+    MsSwift(),
+    Tinker(),
+    NemoRl(),
+    SkyRl(),
+    Areal(),
+    OpenRlhf(),
+    RequestLogs(),
+    Console(),
+    Plain(),
+    *TRACKERS,
+)
 """In the order in which equal claims are settled: the first wins."""
 
 

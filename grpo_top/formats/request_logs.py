@@ -50,7 +50,9 @@ class RequestLogs(Format):
             return None
         if _PARAMS in head:
             return Claim(60, "lines", "sampling", f"{NAME} {path}", 5)
-        return Claim(20, "lines", "sampling", f"{NAME} {path}", 5) if b"--enable-log-requests" in head else None
+        return (
+            Claim(20, "lines", "sampling", f"{NAME} {path}", 5) if b"--enable-log-requests" in head else None
+        )
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
         """A reader for the role that was claimed."""
@@ -116,7 +118,9 @@ class VllmReader(Reader):
         return found
 
     def _record(self, printed: str, location: Location) -> Record:
-        sampling = normal_sampling({match["name"]: _value(match["value"]) for match in _SETTING.finditer(printed)})
+        sampling = normal_sampling(
+            {match["name"]: _value(match["value"]) for match in _SETTING.finditer(printed)}
+        )
         lora = _LORA.search(printed)
         weights = lora["name"] if lora else None
         version = _number_of(weights)
@@ -141,7 +145,9 @@ def _request(sampling: Sampling | None, versions: Sequence[int], location: Locat
 def _versions(raw: Mapping[str, Any]) -> list[int]:
     """The numbers of the weights that answered, lowest first; empty where they have none."""
     spans = raw.get("weight_versions")
-    names = [span.get("version") for span in spans if isinstance(span, dict)] if isinstance(spans, list) else []
+    names = (
+        [span.get("version") for span in spans if isinstance(span, dict)] if isinstance(spans, list) else []
+    )
     numbers = [_number_of(name) for name in names or [raw.get("weight_version")]]
     return sorted(version for version in numbers if version is not None)
 

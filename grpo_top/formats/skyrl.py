@@ -157,8 +157,8 @@ class StepReader(BlockReader):
         return {name: value for name, value in numbers(printed_pairs(text)).items() if "/" in name}
 
     def ends(self, text: str) -> bool:
-        """The dict's closing brace."""
-        return text.rstrip().endswith("}")
+        """The dict's closing brace, after an entry."""
+        return text.rstrip().endswith("}") and bool(self.numbers(text))
 
     def records(self, block: Block) -> Iterator[Record]:
         """The run, the step and its evaluations."""

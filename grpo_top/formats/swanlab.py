@@ -30,8 +30,10 @@ MAGIC = b":SWL"
 _START, _FINISH, _SCALAR = 10, 11, 13
 _FOLDER = re.compile(r"run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")
 _CONFIG = re.compile(rb"\A[^\n]+:\n  desc: [^\n]*\n  sort: \d+\n  value:")
-_ENTRY = re.compile(r"^(?P<key>[^\s:#][^\n]*?):\n(?:  (?!value:)[^\n]*\n)*  value: (?P<value>[^\n]+)$", re.MULTILINE)
-_OWN = re.compile(rb'\{"(?:index": -?\d+, "data|max|min|_version)": ')
+_ENTRY = re.compile(
+    r"^(?P<key>[^\s:#][^\n]*?):\n(?:  (?!value:)[^\n]*\n)*  value: (?P<value>[^\n]+)$", re.MULTILINE
+)
+_OWN = re.compile(rb'\{"(?:index": -?\d+, "data|max|min)": ')
 
 
 class SwanLab(Format):
@@ -50,14 +52,17 @@ class SwanLab(Format):
         if head.startswith(MAGIC):
             return Claim(99, "bytes", "metrics", f"{NAME} {run}", 1, run=run, began=began)
         if _CONFIG.match(head):
-            return Claim(90, "whole", "config", f"{NAME} {run}", 0, run=run, began=began)
-        own = path.relative_to(folder).parts[0] in ("logs", "files", "debug") and _OWN.match(head)
-        return Claim(90, "none", "tracker's own", NAME) if own else None
+            return Claim(96, "whole", "config", f"{NAME} {run}", 0, run=run, began=began)
+        # The numbers' own files look like a log of their own; the rest is for whoever knows it better.
+        return Claim(90 if _OWN.match(head) else 1, "none", "tracker's own", NAME)
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader for the role that was claimed."""
-        choice_of(context, NAME).offer(claim.run, claim.began)
-        return ConfigReader(claim.run, context) if claim.role == "config" else SwanLabReader(claim.run, context)
+        folder = next(folder for folder in path.parents if folder.name == claim.run)
+        choice_of(context, NAME).offer(claim.run, claim.began, folder=folder)
+        return (
+            ConfigReader(claim.run, context) if claim.role == "config" else SwanLabReader(claim.run, context)
+        )
 
 
 class ConfigReader(Reader):
@@ -73,8 +78,6 @@ class ConfigReader(Reader):
 
     def whole(self, data: bytes) -> list[Record]:
         """The run."""
-        if not choice_of(self._context, NAME).is_read(self._run):
-            return []
         entries = _ENTRY.finditer(data.decode("utf-8", "replace"))
         config = {entry["key"].strip("'\""): _scalar(entry["value"]) for entry in entries}
         return list(tracked_of(self._context, f"{NAME} {self._run}").about(config=config))
@@ -92,22 +95,12 @@ class SwanLabReader(FramedReader):
         super().__init__(LevelDbLog())
         self._run = run
         self._context = context
-        self._choice = choice_of(context, NAME)
         self._tracked = tracked_of(context, f"{NAME} {run}")
         self._rows = Rows()
 
     def fresh(self) -> SwanLabReader:
         """A reader that has read nothing."""
         return SwanLabReader(self._run, self._context)
-
-    @property
-    def note(self) -> str:
-        """Says so where another run is read."""
-        return self._choice.note(self._run)
-
-    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
-        """Rows that are whole now."""
-        return super().feed_bytes(offset, data) if self._choice.is_read(self._run) else []
 
     def records(self, payload: bytes, location: Location) -> Iterable[Record]:
         """The row before, where a number begins another; the run."""

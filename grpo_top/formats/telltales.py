@@ -34,9 +34,7 @@ _KEYS = tuple(
         ("torchforge", r"rl_trainer/.*|generator/generate/.*|buffer/sample/.*"),
         (
             "trl",
-            r"(?:train/|eval/|eval_)?"
-            r"(?:frac_reward_zero_std|completions/\w+_length|completion_length|rewards/[^/]+/(?:mean|std)"
-            r"|sample/staleness_mean)",
+            r"(?:train/|eval/|eval_)?(?:frac_reward_zero_std|completions?[/_]\w*length|rewards/.+|sample/staleness_mean)",
         ),
     )
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format
@@ -19,13 +20,16 @@ from grpo_top.formats.wire import double, fields, messages, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
     from grpo_top.records import Location, Record
 
 NAME = "tensorboard"
 
+_NO_NAME = re.compile(
+    r"(?:runs?|logs?|tb|tensorboard(?:_log)?s?|[A-Z][a-z]{2}\d\d_\d\d-\d\d-\d\d_.*)", re.IGNORECASE
+)
+"""Folders that are called after what lies in them, or when, and not after the run."""
 _FILE = re.compile(r"events\.out\.tfevents\.(?P<began>\d+)")
 _CONFIG_TEXTS = ("args", "config", "hparams", "hyperparameters", "training_args")
 _TEXT = "/text_summary"
@@ -50,44 +54,37 @@ class TensorBoard(Format):
         named = _FILE.match(path.name)
         sure = 95 if named or b"brain.Event:" in head[size : size + length] else 50
         began = float(named["began"]) if named else 0.0
-        return Claim(sure, "bytes", "metrics", f"{NAME} {path.parent}", 1, str(path.parent), began)
+        return Claim(sure, "bytes", "metrics", f"{NAME} {path.parent}", 1, run=str(path.parent), began=began)
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> EventReader:
-        """A reader of events."""
-        run = _run_folder(path.parent, context)
-        choice_of(context, NAME).offer(run, claim.began)
-        return EventReader(run, context)
+        """A reader of events. A folder below a run's holds that run's hyperparameters or a part of a chart."""
+        choice = choice_of(context, NAME)
+        run = choice.run_of(path) or claim.run
+        choice.offer(run, claim.began, folder=PurePath(run))
+        return EventReader(PurePath(run), context)
 
 
 class EventReader(FramedReader):
     """Puts the events of a step together into one row."""
 
-    def __init__(self, run: str, context: RunContext) -> None:
+    def __init__(self, folder: PurePath, context: RunContext) -> None:
         super().__init__(TfRecords())
-        self._run = run
+        self._folder = folder
         self._context = context
-        self._choice = choice_of(context, NAME)
         self._tracked = Tracked(context)
         self._rows = Rows()
 
     def fresh(self) -> EventReader:
         """A reader that has read nothing."""
-        return EventReader(self._run, self._context)
-
-    @property
-    def note(self) -> str:
-        """Says so where another run's events are read."""
-        return self._choice.note(self._run)
-
-    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
-        """Rows that are whole now."""
-        return super().feed_bytes(offset, data) if self._choice.is_read(self._run) else []
+        return EventReader(self._folder, self._context)
 
     def records(self, payload: bytes, location: Location) -> Iterable[Record]:
         """The row before, where this event begins another; the run, where it holds the config."""
         time: float | None = None
         step = 0
         found: list[Record] = []
+        if not location.offset:
+            found.extend(self._tracked.about(_name(self._folder)))
         for number, value in fields(payload):
             if number == 1:
                 time = double(value)
@@ -104,7 +101,8 @@ class EventReader(FramedReader):
         return list(self._tracked.row(*row)) if row else []
 
     def _summary(self, summary: bytes, step: int, time: float | None, location: Location) -> Iterator[Record]:
-        tag, value = "", None
+        tag = ""
+        value: float | str | None = None
         for number, field in fields(summary):
             if number == 1 and type(field) is bytes:
                 tag = field.decode("utf-8", "replace")
@@ -123,14 +121,9 @@ class EventReader(FramedReader):
                 yield from self._tracked.about(name if isinstance(name, str) else None, config)
 
 
-def _run_folder(folder: PurePath, context: RunContext) -> str:
-    """The folder that names the run: one below a known run's holds that run's hyperparameters or part of a chart."""
-    known = context.notes.setdefault(f"{NAME} folders", set())
-    if not isinstance(known, set):
-        return str(folder)
-    above = next((str(parent) for parent in (folder, *folder.parents) if str(parent) in known), str(folder))
-    known.add(above)
-    return above
+def _name(folder: PurePath) -> str | None:
+    """The name of a run that does not say its own: that of its folder, as TensorBoard has it."""
+    return next((part for part in reversed(folder.parts[1:]) if not _NO_NAME.fullmatch(part)), None)
 
 
 def _tensor(tensor: bytes) -> float | str | None:

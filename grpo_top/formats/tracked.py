@@ -12,40 +12,21 @@ from grpo_top.formats.decode import integer
 from grpo_top.formats.native import NativeReader
 from grpo_top.formats.telltales import framework_of_config, framework_of_keys
 from grpo_top.formats.tracked_config import intended, nested
-from grpo_top.formats.trl_rows import row_records
-from grpo_top.formats.verl import metric_rows
-from grpo_top.records import NOWHERE, Eval, Run, Step
+from grpo_top.formats.tracked_rows import only_counts, own_step, records_of
+from grpo_top.records import NOWHERE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from grpo_top.formats.base import RunContext
+    from grpo_top.formats.tracked_rows import Row
     from grpo_top.records import Location, Record
 
-RANK = 1
-"""A tracker has the precision of a log."""
-
-_STEPS = (
-    "train/global_step",
-    "trainer/global_step",
-    "training/global_step",
-    "global_step",
-    "training_step",
-    "rollout/step",
-    "train/step",
-    "eval/step",
-    "progress/batch",
-    "step",
-)
-"""Names under which trainers log their own step."""
-_COUNTERS = frozenset((*_STEPS, "train/epoch", "epoch"))
-"""What says when and not what: a row of nothing else is no step's."""
 _ENDED = frozenset(("train/train_runtime", "train_runtime"))
 """What Transformers' trainer logs when it has ended."""
-_LIKE_TRL = frozenset(("trl", "ms-swift", "unsloth", "axolotl"))
-_EVALUATION = ("eval/", "eval_", "val/", "validation/", "test/", "eval-rollout/")
 
-Row = dict[str, float | None]
+WholeRow = tuple[int, "Row", float | None]
+"""Step, numbers, and seconds since the epoch when the first of them was logged."""
 
 
 class Tracked:
@@ -85,9 +66,9 @@ class Tracked:
         The trainer's own step is in the row, or it is that of the row before; only in a run that never logs one is it
         the tracker's. ValueError where there is none at all.
         """
-        own = next((step for key in _STEPS if (step := integer(metrics.get(key))) is not None), None)
+        own = own_step(metrics)
         self._step = self._step if own is None else own
-        if metrics.keys() <= _COUNTERS:
+        if only_counts(metrics):
             return
         step = tracker_step if self._step is None else self._step
         if step is None:
@@ -95,39 +76,8 @@ class Tracked:
         if self._context.framework is None:
             self._context.framework = framework_of_keys(metrics)
         yield from self.about(finished=None if _ENDED.isdisjoint(metrics) else True)
-        for record in _split(self._context.framework, step, metrics, location):
+        for record in records_of(self._context.framework, step, metrics, location):
             yield record._replace(time=time)
-
-
-def _split(framework: str | None, step: int, metrics: Row, location: Location) -> Iterator[Step | Eval]:
-    """Step and evaluations, under the trainer's own names."""
-    if framework == "verl":
-        for record in metric_rows(
-            step, {key.replace("_at_", "@"): metrics[key] for key in metrics}, RANK, location
-        ):
-            if isinstance(record, Step | Eval):
-                yield record
-        return
-    train = {key: value for key, value in metrics.items() if not key.startswith(_EVALUATION)}
-    evaluated = {key: value for key, value in metrics.items() if key not in train and key not in _COUNTERS}
-    if framework in _LIKE_TRL:
-        # TRL's own names are bare, and begin with `eval_` at an evaluation; the callbacks write a slash for that.
-        train = {key.removeprefix("train/"): train[key] for key in train if key not in _COUNTERS}
-        evaluated = {f"eval_{_without_prefix(key)}": value for key, value in evaluated.items()}
-        for part in (train, evaluated):
-            if part:
-                yield from row_records(step, part, RANK, location)
-        return
-    if train.keys() - _COUNTERS:
-        yield Step(step, train, rank=RANK, location=location)
-    if evaluated:
-        values = {_without_prefix(key): value for key, value in evaluated.items()}
-        yield Eval(step, values, rank=RANK, location=location)
-
-
-def _without_prefix(key: str) -> str:
-    prefix = next((prefix for prefix in _EVALUATION if key.startswith(prefix)), "")
-    return key.removeprefix(prefix)
 
 
 class Rows:
@@ -144,9 +94,7 @@ class Rows:
         self._given = 0
         """Numbers of the open row that were given."""
 
-    def add(
-        self, step: int, key: str, value: float | None, time: float | None
-    ) -> tuple[int, Row, float | None] | None:
+    def add(self, step: int, key: str, value: float | None, time: float | None) -> WholeRow | None:
         """Take a number in; the row before, where this one begins another."""
         whole = None
         if step != self._step:
@@ -155,7 +103,7 @@ class Rows:
         self._row[key] = value
         return whole
 
-    def take(self) -> tuple[int, Row, float | None] | None:
+    def take(self) -> WholeRow | None:
         """The open row, where something in it is new."""
         if self._step is None or len(self._row) == self._given:
             return None

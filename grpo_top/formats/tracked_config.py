@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from grpo_top.formats.decode import integer, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _SAMPLING = (
     "actor_rollout_ref.rollout",
@@ -89,14 +89,12 @@ def nested(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sampling(config: Mapping[str, Any]) -> dict[str, Any]:
-    sections = [config, *(_at(config, path) for path in _SAMPLING)]
-    known = [section for section in sections if isinstance(section, dict)]
-    return {
-        _SAMPLING_WORDS.get(name, name): value
-        for section in known
-        for name, value in section.items()
-        if value is not None and not isinstance(value, dict | list)
-    }
+    found: dict[str, Any] = {}
+    for section in (config, *(_at(config, path) for path in _SAMPLING)):
+        for name, value in section.items() if isinstance(section, dict) else ():
+            if isinstance(name, str) and value is not None and not isinstance(value, dict | list):
+                found[_SAMPLING_WORDS.get(name, name)] = value
+    return found
 
 
 def _first_positive(config: Mapping[str, Any], paths: tuple[str, ...]) -> int | None:

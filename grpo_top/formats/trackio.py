@@ -1,7 +1,8 @@
 """trackio: a SQLite database a project, and on network file systems an inbox of JSON lines.
 
 A row is what was logged at once: `metrics(id, run_id, run_name, step, metrics)`, the numbers as JSON, what is not
-finite as the strings "NaN", "Infinity" and "-Infinity". Its timestamp is the batch's that it was written with.
+finite as the strings "NaN", "Infinity" and "-Infinity". Its timestamp is the batch's that it was written with. TRL's
+tables of completions are among the numbers, in rows of their own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from grpo_top.formats.decode import head_records, integer, numbers, parse_record
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.stored import DatabaseReader
 from grpo_top.formats.tracked import tracked_of
-from grpo_top.sources.database import MAGIC
+from grpo_top.formats.trl import table_rollouts
+from grpo_top.records import Rollout
+from grpo_top.sources.database import MAGIC, Database
 
 if TYPE_CHECKING:
     import sqlite3
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from grpo_top.formats.base import Reader, RunContext
     from grpo_top.formats.stored import Fetched
+    from grpo_top.formats.tracked import Tracked
     from grpo_top.records import Location, Record
 
 NAME = "trackio"
@@ -40,15 +44,13 @@ class Trackio(Format):
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the names of the tables, or the fields of the first records."""
         if head.startswith(MAGIC):
-            known = _TABLES <= {*head.removeprefix(MAGIC).split(b"\n")}
+            known = {*head.removeprefix(MAGIC).split(b"\n")} >= _TABLES
             return Claim(90, "database", "metrics", f"{NAME} {path}", 1) if known else None
         records = head_records(head)
         if not records or not all(record.keys() >= _FRAGMENT for record in records):
             return None
         began = timestamp(records[0]["timestamp"]) or 0.0
-        return Claim(
-            90, "lines", "metrics", f"{NAME} {path.parent}", 1, run=_run(records[0]), began=began
-        )
+        return Claim(90, "lines", "metrics", f"{NAME} {path.parent}", 1, run=_run(records[0]), began=began)
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader of the database or of a fragment of the inbox."""
@@ -57,7 +59,7 @@ class Trackio(Format):
             reader.introduce(Path(path))
             return reader
         choice_of(context, NAME).offer(claim.run, claim.began)
-        return InboxReader(context)
+        return InboxReader(claim.run, context)
 
 
 def _run(record: Mapping[str, Any]) -> str:
@@ -67,13 +69,19 @@ def _run(record: Mapping[str, Any]) -> str:
 class InboxReader(JsonLinesReader):
     """Reads one fragment; only the first record of a run carries the config."""
 
-    def __init__(self, context: RunContext) -> None:
+    def __init__(self, run: str, context: RunContext) -> None:
+        self._run = run
         self._context = context
         self._choice = choice_of(context, NAME)
 
     def fresh(self) -> InboxReader:
         """A reader that has read nothing."""
-        return InboxReader(self._context)
+        return InboxReader(self._run, self._context)
+
+    @property
+    def note(self) -> str:
+        """Says so where the run is not read."""
+        return self._choice.note([self._run])
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """The row of a log call; nothing for the machine's own numbers and for other runs."""
@@ -83,7 +91,7 @@ class InboxReader(JsonLinesReader):
         tracked = tracked_of(self._context, f"{NAME} {run}")
         config = raw.get("config")
         yield from tracked.about(name, config if isinstance(config, dict) else None)
-        yield from tracked.row(integer(raw.get("step")), numbers(raw.get("metrics")), location=location)
+        yield from _logged(raw.get("metrics"), integer(raw.get("step")), tracked, self._context, location)
 
 
 class TrackioReader(DatabaseReader):
@@ -93,6 +101,8 @@ class TrackioReader(DatabaseReader):
         super().__init__()
         self._context = context
         self._choice = choice_of(context, NAME)
+        self._offered: dict[str, None] = {}
+        """Runs of this database, in order."""
         self._last = 0
         self._configured = False
 
@@ -103,7 +113,7 @@ class TrackioReader(DatabaseReader):
     @property
     def note(self) -> str:
         """The runs that are not read."""
-        return self._choice.note_of_others()
+        return self._choice.note(self._offered)
 
     def restart(self) -> None:
         """Forget what was fetched."""
@@ -118,8 +128,10 @@ class TrackioReader(DatabaseReader):
         """Every run has a config; where none is stored, the rows tell of the runs."""
         run = _run_column(connection)
         for table, began in (("configs", "created_at"), ("metrics", "timestamp")):
-            found = connection.execute(f"SELECT {run}, max(run_name), min({began}) FROM {table} GROUP BY 1").fetchall()  # noqa: S608
+            runs = f"SELECT {run}, max(run_name), min({began}) FROM {table} GROUP BY 1"  # noqa: S608
+            found = connection.execute(runs).fetchall()
             for id_, name, time in found:
+                self._offered[str(id_)] = None
                 self._choice.offer(str(id_), timestamp(time) or 0.0, str(name))
             if found:
                 break
@@ -143,7 +155,40 @@ class TrackioReader(DatabaseReader):
         tracked = tracked_of(self._context, f"{NAME} {self._choice.chosen}")
         yield from tracked.about(text(name), None if config is None else parse_record(_bytes(config)))
         if metrics is not None:
-            yield from tracked.row(integer(step), numbers(parse_record(_bytes(metrics))), location=location)
+            logged = parse_record(_bytes(metrics))
+            yield from _logged(logged, integer(step), tracked, self._context, location)
+
+    def find(self, path: Path, location: Location) -> Rollout | None:
+        """The rollout of row `location.offset` of the database and row `location.part` of its table."""
+        sql = "SELECT metrics FROM metrics WHERE id = ?"
+        rows = Database(path).look(lambda db: db.execute(sql, (location.offset,)).fetchall(), at_once=True)
+        for (metrics,) in rows or ():
+            for record in _tables(parse_record(_bytes(metrics)), self._context, location):
+                if isinstance(record, Rollout) and record.location.part == location.part:
+                    return record
+        return None
+
+
+def _logged(
+    metrics: object, step: int | None, tracked: Tracked, context: RunContext, location: Location
+) -> Iterator[Record]:
+    """What was logged at once: numbers, and tables of completions."""
+    yield from tracked.row(step, numbers(metrics), location=location)
+    if isinstance(metrics, dict):
+        yield from _tables(metrics, context, location)
+
+
+def _tables(metrics: Mapping[str, Any], context: RunContext, location: Location) -> Iterator[Record]:
+    """The rollouts of TRL's tables, `{"_type": "trackio.table", "_value": [{column: value}, …]}`."""
+    for value in metrics.values():
+        if isinstance(value, dict) and value.get("_type") == "trackio.table":
+            rows = [row for row in value.get("_value") or () if isinstance(row, dict)]
+            if all("completion" in row for row in rows):
+                for part, record in enumerate(table_rollouts(rows, context)):
+                    if isinstance(record, Rollout):
+                        yield record._replace(location=location._replace(part=part))
+                    else:
+                        yield record
 
 
 def _run_column(connection: sqlite3.Connection) -> str:

@@ -154,6 +154,14 @@ class ParquetReader(Reader):
         return None
 
 
+def table_rollouts(rows: Sequence[dict[str, Any]], context: RunContext) -> Iterator[Record]:
+    """The rollouts of a completions table, wherever it was found; a rollout's location is its row."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    values = {name: [row.get(name) for row in rows] for name in names}
+    numeric = {name for name in names if all(isinstance(value, float | int | None) for value in values[name])}
+    yield from _rollouts(rows, reward_columns(names, numeric, known_rewards(context)))
+
+
 def _rollouts(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> Iterator[Record]:
     prompts = [repr(row.get("prompt")) for row in rows]
     for place, (row, (group, index)) in enumerate(zip(rows, blocks(prompts), strict=True)):

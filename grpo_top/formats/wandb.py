@@ -1,7 +1,8 @@
 """Weights & Biases: the `.wandb` file of a run, which holds all that there is of it when it is offline.
 
 It is a LevelDB log of protocol buffers. Of the records only these are read: history 2 (one row of numbers each),
-config 5, run 17, exit 18. Summaries repeat the history, and printed lines repeat its numbers rounded.
+config 5, run 17, exit 18. Summaries repeat the history, and printed lines repeat its numbers rounded. TRL's tables of
+completions lie beside it, each in a file of its own.
 """
 
 from __future__ import annotations
@@ -9,18 +10,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from grpo_top.formats.base import Claim, Format
+from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.choice import choice_of
-from grpo_top.formats.decode import integer, number, parse
+from grpo_top.formats.decode import bare, integer, number, parse, parse_record
 from grpo_top.formats.framed import FramedReader, LevelDbLog
-from grpo_top.formats.tracked import Row, Tracked
+from grpo_top.formats.tracked import Tracked
+from grpo_top.formats.trl import table_rollouts
 from grpo_top.formats.wire import fields, messages, numbers, texts
+from grpo_top.records import Rollout, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
+    from grpo_top.formats.tracked_rows import Row
     from grpo_top.records import Location, Record
 
 NAME = "wandb"
@@ -28,7 +32,8 @@ MAGIC = b":W&B"
 
 _HISTORY, _CONFIG, _RUN, _EXIT = 2, 5, 17, 18
 _FOLDER = re.compile(r"(?:offline-)?run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")
-_OWN_FILES = frozenset(("wandb-summary.json", "wandb-metadata.json", "config.yaml"))
+_SUMMARY = re.compile(r"wandb-(?:summary|metadata)\.json")
+_TABLE = re.compile(rb'\A\{"columns":\s*\[(?=[^\]]*"prompt")(?=[^\]]*"completion")[^\]]*\]')
 
 
 class Wandb(Format):
@@ -42,38 +47,58 @@ class Wandb(Format):
             run, folder = path.stem.removeprefix("run-"), _FOLDER.match(path.parent.name)
             began = float(folder["day"] + folder["time"]) if folder else 0.0
             return Claim(99, "bytes", "metrics", f"{NAME} {run}", 1, run, began)
-        folder = _FOLDER.match(path.parent.parent.name)
-        own = path.parent.name == "logs" or (path.parent.name == "files" and path.name in _OWN_FILES)
-        return Claim(95, "none", "tracker's own", NAME) if folder and own else None
+        folders = [found for folder in path.parents if (found := _FOLDER.match(folder.name))]
+        if not folders:
+            return None
+        if _TABLE.match(head):
+            run, began = folders[0]["id"], float(folders[0]["day"] + folders[0]["time"])
+            return Claim(90, "whole", "rollouts", f"{NAME} tables {run}", 3, run, began)
+        # The summary looks like a row of metrics; the rest is for whoever knows it better.
+        return Claim(95 if _SUMMARY.fullmatch(path.name) else 1, "none", "tracker's own", NAME)
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> WandbReader:  # noqa: ARG002
-        """A reader of a run's records."""
-        choice_of(context, NAME).offer(claim.run, claim.began)
-        return WandbReader(claim.run, context)
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
+        """A reader of a run's records, or of a table."""
+        folder = next((folder for folder in path.parents if _FOLDER.match(folder.name)), None)
+        choice_of(context, NAME).offer(claim.run, claim.began, folder=folder)
+        return TableReader(context) if claim.role == "rollouts" else WandbReader(context)
+
+
+class TableReader(Reader):
+    """Reads one table of completions, `{"columns": […], "data": [[…], …]}`; a rollout's location is its row."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+
+    def fresh(self) -> TableReader:
+        """A reader that has read nothing."""
+        return TableReader(self._context)
+
+    def whole(self, data: bytes) -> list[Record]:
+        """One rollout a row."""
+        try:
+            table = parse_record(bare(data))
+            rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+        except (ValueError, KeyError, TypeError) as error:
+            return [Skipped(f"not a readable table: {error}", 0)]
+        return list(table_rollouts(rows, self._context))
+
+    def replay(self, data: bytes, location: Location) -> Rollout | None:
+        """The rollout of row `location.offset`, from the whole file."""
+        found = (record for record in self.whole(data) if isinstance(record, Rollout))
+        return next((record for record in found if record.location.offset == location.offset), None)
 
 
 class WandbReader(FramedReader):
     """Reads a run's records."""
 
-    def __init__(self, run: str, context: RunContext) -> None:
+    def __init__(self, context: RunContext) -> None:
         super().__init__(LevelDbLog())
-        self._id = run
         self._context = context
-        self._choice = choice_of(context, NAME)
         self._tracked = Tracked(context)
 
     def fresh(self) -> WandbReader:
         """A reader that has read nothing."""
-        return WandbReader(self._id, self._context)
-
-    @property
-    def note(self) -> str:
-        """Says so where another run is read."""
-        return self._choice.note(self._id)
-
-    def feed_bytes(self, offset: int, data: bytes) -> list[Record]:
-        """Records of the frames that are whole now."""
-        return super().feed_bytes(offset, data) if self._choice.is_read(self._id) else []
+        return WandbReader(self._context)
 
     def records(self, payload: bytes, location: Location) -> Iterable[Record]:
         """What one record tells; most tell nothing that is needed here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tarfile
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,14 @@ def sample(name: str) -> bytes:
     """A real file of tests/data/formats, decompressed."""
     path = DATA / name
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+def packed(run: str, name: str) -> bytes:
+    """One file of a real run in tests/data/samples."""
+    with tarfile.open(DATA.parent / "samples" / f"{run}.tar.xz") as archive:
+        file = archive.extractfile(name)
+        assert file is not None, name
+        return file.read()
 
 
 def batches(data: bytes, cuts: Iterable[int] = ()) -> list[Lines]:

@@ -28,10 +28,12 @@ class Tmux:
     ) -> None:
         self._server = f"grpo-top-test-{os.getpid()}-{next(_numbers)}"
         own = {"LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", "PS1": PROMPT, "ENV": "", **environment}
-        shell = shlex.join(["env", *(f"{name}={value}" for name, value in own.items()), "sh", "-i"])
+        # A size that the environment states would stand above the window's own.
+        shell = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *(f"{name}={value}" for name, value in own.items()), "sh", "-i"])
         window = ["new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(directory), shell]
-        options = ["set", "-g", "default-terminal", "screen-256color"]
-        self._tmux("-f", os.devnull, "start-server", ";", *options, ";", *window)
+        terminal = ["set", "-g", "default-terminal", "screen-256color"]
+        size = ["set", "-g", "default-size", f"{columns}x{rows}"]
+        self._tmux("-f", os.devnull, "start-server", ";", *terminal, ";", *size, ";", *window)
         try:
             self.wait_for(PROMPT.strip(), 10)
         except AssertionError:

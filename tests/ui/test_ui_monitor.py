@@ -46,7 +46,8 @@ def test_a_size_decides_what_is_shown(width, height, layout):
 
 async def test_a_wide_window_shows_two_stacks_and_a_rail():
     app = still("sampler_cold")
-    async with app.run_test(size=LARGE):
+    async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert shown[0].startswith(
@@ -86,7 +87,8 @@ async def test_the_rail_lists_findings_and_the_latest_groups_with_their_prompts(
 
 async def test_a_middling_window_shows_two_stacks_and_names_the_consequences():
     app = still("sampler_cold")
-    async with app.run_test(size=MIDDLE):
+    async with app.run_test(size=MIDDLE) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert shown[0].startswith(" grpo-top  add-020b24  trl · GRPO · 4 × 8       step 110/120 ")
@@ -105,7 +107,8 @@ async def test_a_middling_window_shows_two_stacks_and_names_the_consequences():
 
 async def test_a_small_window_shows_one_row_a_metric():
     app = still("sampler_cold")
-    async with app.run_test(size=SMALL):
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert shown[0].startswith(" grpo-top add-020b24 trl 4×8    step 110/120 ")
@@ -124,7 +127,8 @@ async def test_a_small_window_shows_one_row_a_metric():
 
 async def test_a_healthy_run_is_said_to_be_quiet_and_to_what_extent():
     app = still("healthy")
-    async with app.run_test(size=LARGE):
+    async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     passed = sum(
@@ -145,7 +149,8 @@ async def test_a_healthy_run_is_said_to_be_quiet_and_to_what_extent():
 
 async def test_a_healthy_run_in_a_small_window():
     app = still("healthy")
-    async with app.run_test(size=SMALL):
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert shown[2].startswith(" ● All quiet")
@@ -154,7 +159,8 @@ async def test_a_healthy_run_in_a_small_window():
 
 async def test_a_panel_without_its_field_is_one_line_and_its_stack_takes_the_rows():
     app = still("healthy", without=("kl",))
-    async with app.run_test(size=LARGE):
+    async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert shown[43].startswith("╶─ 6 KL to reference  ? no kl in this log ─")
@@ -256,6 +262,7 @@ async def test_rows_take_the_focus_one_after_another():
 async def test_the_focus_is_on_the_first_cause_until_it_is_moved():
     app = still("sampler_cold")
     async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
         assert "▸ 4 Sampler config" in line_with(app, "▸")
         await pilot.press("1")
         await pilot.pause()
@@ -302,7 +309,8 @@ async def test_ascii_draws_nothing_but_ascii():
 async def test_without_colour_every_state_is_a_mark_and_a_word(monkeypatch):
     monkeypatch.setenv("NO_COLOR", "1")
     app = still("sampler_cold", glyphs=ASCII, theme=theme_name("dark", {"NO_COLOR": "1"}))
-    async with app.run_test(size=SMALL):
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause()
         shown = lines(app)
         colours = {
             segment.style.color for strip in app.screen._compositor.render_strips() for segment in strip
@@ -323,7 +331,8 @@ async def test_without_colour_every_state_is_a_mark_and_a_word(monkeypatch):
 )
 async def test_no_size_is_too_odd(size):
     app = still("sampler_cold")
-    async with app.run_test(size=size):
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
         shown = lines(app)
 
     assert len(shown) == size[1]
@@ -331,7 +340,8 @@ async def test_no_size_is_too_odd(size):
 
 async def test_the_smallest_windows_hold_one_sentence():
     app = still("sampler_cold")
-    async with app.run_test(size=(20, 5)):
+    async with app.run_test(size=(20, 5)) as pilot:
+        await pilot.pause()
         shown = [line.rstrip() for line in lines(app)]
 
     assert shown == [
@@ -360,7 +370,8 @@ async def test_a_recording_says_so_at_every_size():
     )
     for size in (LARGE, MIDDLE, SMALL, (45, 14), (20, 5)):
         app = GrpoTop(labelled, clock=lambda: picture.last_record_time or 0)
-        async with app.run_test(size=size):
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
             assert any("recording" in line for line in lines(app)[:2])
 
 

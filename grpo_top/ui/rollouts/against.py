@@ -64,7 +64,7 @@ class Against:
             name: Row = [
                 (" ", ""),
                 (f"#{numbers.count(subject.index)}", "text bold"),
-                (f" {numbers.fixed(subject.reward, 3 if width > 60 else 2)}", "dim"),
+                (f" {glyphs.plain(numbers.fixed(subject.reward, 3 if width > 60 else 2))}", "dim"),
             ]
             indent = sum(cell_len(text) for text, _ in name) + 2
             for number, (label, found) in enumerate(self._parts):
@@ -123,7 +123,11 @@ class Against:
 
         mine, theirs = self._subject.components, self._other.components
         parts = [
-            pair(safe(name), numbers.fixed(value, 3), numbers.fixed(theirs.get(name), 3))
+            pair(
+                safe(name),
+                glyphs.plain(numbers.fixed(value, 3)),
+                glyphs.plain(numbers.fixed(theirs.get(name), 3)),
+            )
             for name, value in mine.items()
         ]
         tokens, other_tokens = (each.whole("completion_tokens") for each in (self._subject, self._other))
@@ -142,10 +146,10 @@ class Against:
         said = f" {numbers.count(subject.texts)} text{'s' if subject.texts != 1 else ''} of {size}{at}"
         held, family = self._held, first_line(subject.name("family") or "", 16)
         if held is not None and held.texts is not None:
-            steps = held.label.rpartition(" ")[2]
+            steps = glyphs.plain(held.steps)
             then = "" if held.temperature is None else f" at {numbers.fixed(held.temperature, 1)}"
             said += f"; {family} groups held {numbers.fixed(held.texts, 1)} of {size}{then}, steps {steps}"
-        return [cut([(glyphs.plain(said), "dim")], width)]
+        return [cut([(said, "dim")], width)]
 
     @cached_property
     def _held(self) -> Means | None:

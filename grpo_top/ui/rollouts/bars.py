@@ -37,7 +37,10 @@ def bar_rows(subject: Subject, span: tuple[float, float] | None, width: int, gly
     for place in places:
         here = place == subject.place
         mark = (glyphs.selected, "accent bold") if here else (" ", "")
-        labels += [mark, cell(numbers.fixed(float(rewards[place]), 2), 5, "accent bold" if here else "dim")]
+        labels += [
+            mark,
+            cell(glyphs.plain(numbers.fixed(float(rewards[place]), 2)), 5, "accent bold" if here else "dim"),
+        ]
     return [*rows, labels]
 
 

@@ -139,6 +139,8 @@ class Browse:
         if self.column == STEPS and len(self.steps):
             self.step = int(self.steps[self.step_at])
         self.group = self.group_key
+        if self.column == GROUPS:
+            self._to_matching(1)
         self.column += 1
         return True
 
@@ -189,9 +191,8 @@ class Browse:
         if len(places):
             self.column = max(self.column, GROUPS)
             self._to_group(int(places[0]))
-            if self.catalogue.narrowed and len(self.members):
-                hits = np.flatnonzero(self.catalogue.matching[self.members])
-                self.member = int(hits[0 if by > 0 else -1]) if len(hits) else 0
+            self.member = 0 if by > 0 else max(0, len(self.members) - 1)
+            self._to_matching(by)
 
     def walk(self, most: int) -> tuple[int, ...]:
         """The rollouts to go through from here, at most `most`: those that match; else one of each group listed."""
@@ -204,6 +205,18 @@ class Browse:
         if here is not None and self.group_at < len(rows):
             rows[self.group_at] = here
         return tuple(rows.tolist())
+
+    def _to_matching(self, by: int) -> None:
+        """To the first (1) or last (-1) rollout of the group that matches, unless the one at the cursor does."""
+        if (
+            not self.catalogue.narrowed
+            or not len(self.members)
+            or self.catalogue.matching[self.members[self.member]]
+        ):
+            return
+        hits = np.flatnonzero(self.catalogue.matching[self.members])
+        if len(hits):
+            self.member = int(hits[0 if by > 0 else -1])
 
     def _to_step(self, position: int) -> None:
         steps = self.steps

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _COMPARED_WORDS = 500
-"""Words that are compared from the first difference on: what is seen at once, in a time that is not felt."""
+_COMPARED_CHARACTERS = 20_000
+"""Words and characters that are compared from the first difference on: what is seen at once, in a time that is not felt."""
 
 
 class Piece(NamedTuple):
@@ -47,8 +48,8 @@ def difference(mine: str, theirs: str) -> Difference:
     while end and _inside_word(*backwards, end):
         end -= 1
     middle = mine[start : len(mine) - end], theirs[start : len(theirs) - end]
-    words = [_WORD.findall(text) for text in middle]
-    whole = max(map(len, words)) <= _COMPARED_WORDS
+    words = [_WORD.findall(text[:_COMPARED_CHARACTERS]) for text in middle]
+    whole = max(map(len, words)) <= _COMPARED_WORDS and max(map(len, middle)) <= _COMPARED_CHARACTERS
     kept = [part[:_COMPARED_WORDS] for part in words]
     left, right = _compare(*kept)
     if whole:

@@ -44,14 +44,16 @@ def rank_words(subject: Subject) -> str:
     return "" if subject.rank is None else f"{ordinal(subject.rank, size)} of {numbers.count(size)}"
 
 
-def advantage_run(subject: Subject) -> Run:
+def advantage_run(subject: Subject, glyphs: Glyphs) -> Run:
     """Its advantage: amber where the group has no spread."""
     value = float(subject.advantages[subject.place])
     if math.isnan(value):
         return NOT_LOGGED
     if subject.flat:
-        return ("0" if abs(value) < _NO_ADVANTAGE else numbers.change(value, decimals=2)), "warn bold"
-    return numbers.change(value, decimals=2), "strip bold" if value > 0 else "text bold"
+        return (
+            "0" if abs(value) < _NO_ADVANTAGE else glyphs.plain(numbers.change(value, decimals=2))
+        ), "warn bold"
+    return glyphs.plain(numbers.change(value, decimals=2)), "strip bold" if value > 0 else "text bold"
 
 
 def raw_verifier(whole: Whole | None, width: int) -> Run:

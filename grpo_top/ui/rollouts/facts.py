@@ -75,10 +75,12 @@ class Facts:
                 [("   ", ""), *meter((value - low) / (high - low), cells, self.glyphs, role)] if known else []
             )
 
-        value = self._fact("reward", [(numbers.fixed(subject.reward, 3), "text bold")], strong=True)
+        value = self._fact(
+            "reward", [(self.glyphs.plain(numbers.fixed(subject.reward, 3)), "text bold")], strong=True
+        )
         rows = [ends([*value, *bar(subject.reward, "strip")], [(aside, "dim")], width, self.glyphs.ellipsis)]
         for name, number in list(subject.components.items())[:_COMPONENTS]:
-            shown: Row = [(numbers.fixed(number, 3), "text")]
+            shown: Row = [(self.glyphs.plain(numbers.fixed(number, 3)), "text")]
             rows.append([*self._fact(f"  {safe(name)}", shown), *bar(number, "series1_steps")])
         if len(subject.components) > _COMPONENTS:
             rows.append(self._fact("", [(f"{len(subject.components) - _COMPONENTS} more components", "dim")]))
@@ -94,13 +96,17 @@ class Facts:
         known = math.isfinite(float(subject.advantages[subject.place]))
         origin = "computed" if long and known and not subject.advantage_logged and not subject.flat else ""
         return self._fact(
-            "advantage", [parts.advantage_run(subject)], [(place, "dim")], [(origin, "faint")], strong=True
+            "advantage",
+            [parts.advantage_run(subject, self.glyphs)],
+            [(place, "dim")],
+            [(origin, "faint")],
+            strong=True,
         )
 
     def _verifier(self, cells: int) -> list[Row]:
         subject = self.subject
         name, value = parts.parsed_reward(self.view, subject)
-        parsed: Row = [(numbers.fixed(value, 3), "text"), (f" {name}", "dim")]
+        parsed: Row = [(self.glyphs.plain(numbers.fixed(value, 3)), "text"), (f" {name}", "dim")]
         raw, error = parts.raw_verifier(self.whole, cells - 4), parts.error_run(subject, cells - 1)
         return [
             self._fact("", [cell("raw verifier", cells, "dim"), ("parsed reward", "dim")]),
@@ -168,15 +174,27 @@ class Facts:
         view, subject, glyphs = self.view, self.subject, self.glyphs
         span = view.snapshot.run.reward_range if view.snapshot.run.reward_range_declared else None
         of = "" if span is None else f" of {span[1]:,g}"
-        rows = [_short("reward", (numbers.fixed(subject.reward, 3), "text bold"), (of, "dim"), strong=True)]
-        named = [(first_line(name, 9), numbers.fixed(value, 3)) for name, value in subject.components.items()]
+        rows = [
+            _short(
+                "reward",
+                (self.glyphs.plain(numbers.fixed(subject.reward, 3)), "text bold"),
+                (of, "dim"),
+                strong=True,
+            )
+        ]
+        named = [
+            (first_line(name, 9), self.glyphs.plain(numbers.fixed(value, 3)))
+            for name, value in subject.components.items()
+        ]
         for (name, value), other in zip_longest(named[::2], named[1::2]):
             beside: Row = [(f"  {other[0]} ", "dim"), (other[1], "text")] if other else []
             rows.append(_short(f"  {name}", (value, "text"), *beside))
         place = "no spread" if subject.flat else parts.rank_words(subject)
-        rows.append(_short("advantage", parts.advantage_run(subject), (f"  {place}", "dim"), strong=True))
+        rows.append(
+            _short("advantage", parts.advantage_run(subject, self.glyphs), (f"  {place}", "dim"), strong=True)
+        )
         raw, parsed = parts.raw_verifier(self.whole, 10), parts.parsed_reward(view, subject)[1]
-        arrow: Row = [(f" {glyphs.arrow} ", "dim"), (numbers.fixed(parsed, 3), "text")]
+        arrow: Row = [(f" {glyphs.arrow} ", "dim"), (self.glyphs.plain(numbers.fixed(parsed, 3)), "text")]
         rows.append(_short("verifier", raw, *arrow))
         if subject.name("verifier_error") is not None:
             rows.append(_short("  error", parts.error_run(subject, 22)))

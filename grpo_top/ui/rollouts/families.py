@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 class Means:
     """Means over some groups; None unknown."""
 
-    label: str
+    name: str
+    """What they are of."""
+    steps: str = ""
+    """`91–110`."""
     reward: float | None = None
     std: float | None = None
     texts: float | None = None
@@ -65,7 +68,7 @@ def _of_family(snapshot: Snapshot, family_id: int, family: str, first: int, last
     start, stop = np.searchsorted(steps, [first, last + 1])
     rows = np.arange(start, stop)
     rows = rows[_family_of(snapshot, rows) == family_id]
-    return _means(snapshot, rows, f"{family} {numbers.span(max(first, 0), last)}")
+    return _means(snapshot, rows, family, numbers.span(max(first, 0), last))
 
 
 def _family_of(snapshot: Snapshot, groups: NDArray[np.int64]) -> NDArray[np.int16]:
@@ -74,9 +77,9 @@ def _family_of(snapshot: Snapshot, groups: NDArray[np.int64]) -> NDArray[np.int1
     return found
 
 
-def _means(snapshot: Snapshot, groups: NDArray[np.int64], label: str) -> Means:
+def _means(snapshot: Snapshot, groups: NDArray[np.int64], name: str, steps: str = "") -> Means:
     if not len(groups):
-        return Means(label)
+        return Means(name, steps)
     table, columns = snapshot.groups.columns, snapshot.rollouts.columns
     rows = []
     for step in np.unique(table["step"][groups]).tolist():
@@ -91,7 +94,8 @@ def _means(snapshot: Snapshot, groups: NDArray[np.int64], label: str) -> Means:
     known = passed >= 0
     judged = int(table["size"][groups][known].sum())
     return Means(
-        label,
+        name,
+        steps,
         _mean(table["mean"][groups]),
         _mean(table["std"][groups]),
         _mean(table["texts"][groups][table["texts"][groups] >= 0]),

@@ -104,7 +104,7 @@ class GroupRows:
                 else []
             ),
             *group_strip(self._view, batch, key.group, self._strip, glyphs),
-            cell(numbers.fixed(float(table["mean"][at]), 2), 7, "text", right=True),
+            cell(glyphs.plain(numbers.fixed(float(table["mean"][at]), 2)), 7, "text", right=True),
             spread_cell(float(table["std"][at]), flat, 7),
             texts_cell(int(table["texts"][at]), int(table["size"][at]), 7, flat),
         ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
+
 from grpo_top.text import first_line, safe
 from grpo_top.ui import numbers
 from grpo_top.ui.rollouts import fact_parts as parts
@@ -110,12 +112,12 @@ def _facts(view: View, subject: Subject, glance: Glance | None, glyphs: Glyphs) 
     raw = None if glance is None else glance.verifier_raw
     said = parts.NOT_LOGGED if raw is None else (f'"{first_line(raw, 20)}"', "text")
     components: list[Row] = [
-        [(f"{safe(name)} ", "dim"), (numbers.fixed(value, 3), "text")]
+        [(f"{safe(name)} ", "dim"), (glyphs.plain(numbers.fixed(value, 3)), "text")]
         for name, value in subject.components.items()
     ]
     return [
-        fact("reward", [(numbers.fixed(subject.reward, 3), "text bold")], *components),
-        fact("advantage", [parts.advantage_run(subject)], [(place, "dim")]),
+        fact("reward", [(glyphs.plain(numbers.fixed(subject.reward, 3)), "text bold")], *components),
+        fact("advantage", [parts.advantage_run(subject, glyphs)], [(place, "dim")]),
         fact(
             "verifier",
             [("", "")] if glance is None else [said],
@@ -155,13 +157,11 @@ def _sampling(view: View, subject: Subject, glyphs: Glyphs) -> Row:
 
 def _family_rows(view: View, subject: Subject, beside: Beside, glyphs: Glyphs) -> list[Row]:
     columns = (beside.group, beside.now, beside.earlier)
-    widths = (9, max(15, len(beside.now.label) + 3), max(14, len(beside.earlier.label) + 3))
+    heads = [_head(column, glyphs) for column in columns]
+    widths = (9, max(15, cell_len(heads[1]) + 3), max(14, cell_len(heads[2]) + 3))
     size = len(subject.rows)
     head: Row = [cell(" beside its family", 18, "text bold")]
-    head += [
-        cell(safe(column.label), width, "dim", right=True)
-        for column, width in zip(columns, widths, strict=True)
-    ]
+    head += [cell(text, width, "dim", right=True) for text, width in zip(heads, widths, strict=True)]
     return [
         head,
         *(
@@ -184,6 +184,10 @@ def _family_rows(view: View, subject: Subject, beside: Beside, glyphs: Glyphs) -
             )
         ),
     ]
+
+
+def _head(means: Means, glyphs: Glyphs) -> str:
+    return f"{first_line(means.name, 12)} {glyphs.plain(means.steps)}".rstrip()
 
 
 def _text(name: str, means: Means) -> str:

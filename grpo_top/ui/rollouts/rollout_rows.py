@@ -42,9 +42,9 @@ def rollouts_listing(
     mean, std, flat = batch.group_mean[key.group], batch.group_std[key.group], bool(batch.flat[key.group])
     right: Row = [
         ("mean ", "dim"),
-        (numbers.fixed(float(mean), 3), "text"),
+        (glyphs.plain(numbers.fixed(float(mean), 3)), "text"),
         (f"   {glyphs.sigma} ", "dim"),
-        ("0", "warn") if flat else (numbers.fixed(float(std), 3), "text"),
+        ("0", "warn") if flat else (glyphs.plain(numbers.fixed(float(std), 3)), "text"),
     ]
     title: Row = [("Rollouts", "text bold"), (f"  step {numbers.count(key.step)}{prompt}", "dim")]
     return Listing(
@@ -100,7 +100,7 @@ class RolloutRows:
         cells = [
             cursor_mark(here, glyphs),
             cell(numbers.count(int(self._columns["index"][at])), 3, "dim", right=True),
-            cell(numbers.fixed(float(self._batch.reward[at]), 3), 8, plain, right=True),
+            cell(glyphs.plain(numbers.fixed(float(self._batch.reward[at]), 3)), 8, plain, right=True),
             self._advantage(at),
             self._whole("completion_tokens", at, 5),
             (" ", ""),
@@ -116,9 +116,12 @@ class RolloutRows:
         value = float(self._advantages[at])
         if self._flat:
             return cell(
-                "0" if abs(value) < 5e-3 else numbers.change(value, decimals=2), 7, "warn", right=True
+                "0" if abs(value) < 5e-3 else self._glyphs.plain(numbers.change(value, decimals=2)),
+                7,
+                "warn",
+                right=True,
             )
-        text = numbers.change(value, decimals=2)
+        text = self._glyphs.plain(numbers.change(value, decimals=2))
         return cell(text, 7, "info" if np.isnan(value) else "strip" if value > 0 else "dim", right=True)
 
     def _whole(self, column: str, at: int, width: int) -> tuple[str, str]:

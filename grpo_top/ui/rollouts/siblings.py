@@ -42,9 +42,11 @@ def siblings_listing(subject: Subject, texts: Texts[Glance], glyphs: Glyphs) -> 
 
 def spread_words(subject: Subject, glyphs: Glyphs) -> Row:
     """`mean 1.019   σ 0.171   4 texts of 8`."""
-    std: Row = [("flat", "warn")] if subject.flat else [(numbers.fixed(subject.group_std, 3), "text")]
+    std: Row = (
+        [("flat", "warn")] if subject.flat else [(glyphs.plain(numbers.fixed(subject.group_std, 3)), "text")]
+    )
     parts: list[Row] = [
-        [("mean ", "dim"), (numbers.fixed(subject.group_mean, 3), "text")],
+        [("mean ", "dim"), (glyphs.plain(numbers.fixed(subject.group_mean, 3)), "text")],
         [(f"{glyphs.sigma} ", "dim"), *std],
     ]
     if subject.texts is not None:
@@ -90,10 +92,13 @@ class SiblingRows:
         start: Row = [
             cursor_mark(here, glyphs),
             cell(numbers.count(int(columns["index"][row])), 4, "dim", right=True),
-            cell(numbers.fixed(reward, 3), 8, "text bold" if here else "text", right=True),
+            cell(glyphs.plain(numbers.fixed(reward, 3)), 8, "text bold" if here else "text", right=True),
         ]
         said = cell(
-            _signed(advantage, flat=subject.flat), 7 if self._turns else 11, self._role(advantage), right=True
+            _signed(advantage, glyphs, flat=subject.flat),
+            7 if self._turns else 11,
+            self._role(advantage),
+            right=True,
         )
         tokens = int(columns["completion_tokens"][row])
         tok = cell(
@@ -190,8 +195,8 @@ class SiblingRows:
         ]
 
 
-def _signed(advantage: float, *, flat: bool) -> str:
-    return "0" if flat and abs(advantage) < 5e-3 else numbers.change(advantage, decimals=2)
+def _signed(advantage: float, glyphs: Glyphs, *, flat: bool) -> str:
+    return "0" if flat and abs(advantage) < 5e-3 else glyphs.plain(numbers.change(advantage, decimals=2))
 
 
 def _largest(values: NDArray[np.float64]) -> float:
@@ -227,7 +232,10 @@ def strip_rows(subject: Subject, width: int, glyphs: Glyphs) -> list[Row]:
         names += [
             cell((glyphs.selected if here else "") + number, 4, "accent bold" if here else "dim", right=True),
             cell(
-                numbers.fixed(reward, 2), 5, "text bold" if here else "strip" if above else "dim", right=True
+                glyphs.plain(numbers.fixed(reward, 2)),
+                5,
+                "text bold" if here else "strip" if above else "dim",
+                right=True,
             ),
         ]
         ((bar, role),) = reward_strip([reward], *span, mean, glyphs)
@@ -283,7 +291,7 @@ class StepGroupRows:
             cell("" if first is None else first_line(first.prompt, 9), 10, "text"),
             *([cell(family_of(batch, position), self._family, "dim")] if self._family else []),
             *group_strip(self._view, batch, position, 8, glyphs),
-            cell(numbers.fixed(float(batch.group_mean[position]), 3), 8, "text", right=True),
+            cell(glyphs.plain(numbers.fixed(float(batch.group_mean[position]), 3)), 8, "text", right=True),
             spread_cell(float(batch.group_std[position]), flat, 8),
             ("  ", ""),
             texts_cell(texts, len(at), 3, flat),
@@ -304,7 +312,11 @@ class StepGroupRows:
         policy = batch.column("policy_end")
         policy = policy[policy >= 0]
         parts: list[Row] = [
-            [(f" step {numbers.count(step)} ", "dim"), ("reward ", "dim"), (numbers.fixed(mean, 3), "text")],
+            [
+                (f" step {numbers.count(step)} ", "dim"),
+                ("reward ", "dim"),
+                (self._glyphs.plain(numbers.fixed(mean, 3)), "text"),
+            ],
             [("flat groups ", "dim"), (numbers.part_of(int(batch.flat.sum()), judged), "text")],
             [("policy ", "dim"), (f"v{int(policy.max())}", "text")] if len(policy) else [],
             [

@@ -80,7 +80,7 @@ class StepRows:
             mark,
             cell(numbers.count(step), 5, f"{'text' if in_scope else 'dim'}{bold}", right=True),
             cell(
-                numbers.fixed(_at(self._view, "reward_mean", step), 3),
+                self._glyphs.plain(numbers.fixed(_at(self._view, "reward_mean", step), 3)),
                 8,
                 f"text{bold}" if in_scope else "dim",
                 right=True,
@@ -147,16 +147,16 @@ def _at(view: View, name: str, step: int) -> float | None:
 
 def _began(view: View, step: int) -> Status:
     """The loudest verdict that began at a step; OK where none did."""
-    loudest = Status.OK
+    judged = view.steps
+    row = int(np.searchsorted(judged, step))
+    if row >= len(judged) or judged[row] != step:
+        return Status.OK
+    loudest = int(Status.OK)
     for track in view.snapshot.tracks.values():
-        row = int(np.searchsorted(track.steps, step))
-        if row >= len(track.steps) or track.steps[row] != step:
-            continue
-        status = Status(int(track.status[row]))
-        before = Status(int(track.status[row - 1])) if row else Status.OK
-        if status > before and status in {Status.WATCH, Status.WARN, Status.FAIL}:
-            loudest = max(loudest, status)
-    return loudest
+        status = int(track.status[row])
+        if status > loudest and status != Status.INFO and (row == 0 or status > track.status[row - 1]):
+            loudest = status
+    return Status(loudest)
 
 
 def _evaluated(view: View) -> frozenset[int]:

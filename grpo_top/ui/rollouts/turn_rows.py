@@ -110,7 +110,7 @@ def _turn(turn: Turn, number: int, glyphs: Glyphs, *, counted: bool) -> list[Fix
     elif turn.answers is not None:
         about = [(f"     {first_line(turn.answers.name, 24)}   {first_line(turn.answers.id, 24)}", "dim")]
     if turn.reward is not None:
-        about += [("   reward ", "dim"), (numbers.fixed(turn.reward, 3), "text")]
+        about += [("   reward ", "dim"), (glyphs.plain(numbers.fixed(turn.reward, 3)), "text")]
     pieces: list[Fixed | Passage] = [Fixed(([(" ", ""), (name, head), *about],), number, heading=True)]
     if turn.text or not turn.calls:
         pieces.append(Passage(turn.text, (glyphs.turn, bar), number))
@@ -151,10 +151,10 @@ def _verifier(subject: Subject, rollout: Rollout | None, width: int, glyphs: Gly
         said = joined([shown, parsed_part(subject), [("error ", "dim"), error_run(subject, 30)]], "  ")
     else:
         parts: list[Row] = [
-            [(f"{safe(name)} ", "dim"), (numbers.fixed(value, 3), "text")]
+            [(f"{safe(name)} ", "dim"), (glyphs.plain(numbers.fixed(value, 3)), "text")]
             for name, value in subject.components.items()
         ]
-        parts.append([("reward ", "dim"), (numbers.fixed(subject.reward, 3), "text bold")])
+        parts.append([("reward ", "dim"), (glyphs.plain(numbers.fixed(subject.reward, 3)), "text bold")])
         said = [*shown, (f"  {glyphs.arrow}  ", "dim"), *joined(parts)]
         if error is not None:
             said += [("   error ", "dim"), error_run(subject, 40)]

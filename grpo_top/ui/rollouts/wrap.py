@@ -6,7 +6,7 @@ where one began to look: paragraphs are cut into blocks at fixed places, and a b
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from typing import NamedTuple
 
 from grpo_top.text import cells, safe
@@ -35,6 +35,8 @@ class Wrapped:
         self.text = text
         self.width = max(1, width)
         self._blocks: OrderedDict[int, list[Line]] = OrderedDict()
+        self._looked_at: deque[tuple[int, int]] = deque(maxlen=4)
+        """The blocks found last: to find one, a long paragraph is searched for its ends."""
 
     def shown(self, start: int, end: int) -> str:
         """A part of the text, safe to show. Tabs are four blanks, so that parts of a line are as wide as the line."""
@@ -93,6 +95,14 @@ class Wrapped:
 
     def _block(self, offset: int) -> tuple[int, int]:
         """Where the block begins and ends that holds an offset. A newline belongs to the block that it ends."""
+        for start, end in self._looked_at:
+            if start <= offset < end or (offset == end and (end == len(self.text) or self.text[end] == "\n")):
+                return start, end
+        found = self._find_block(offset)
+        self._looked_at.append(found)
+        return found
+
+    def _find_block(self, offset: int) -> tuple[int, int]:
         paragraph = self.text.rfind("\n", 0, offset) + 1
         found = self.text.find("\n", offset)
         paragraph_end = len(self.text) if found < 0 else found

@@ -20,9 +20,9 @@ _GLANCES, _WHOLES = 512, 4
 
 
 class Found(Message):
-    """Texts that were read: they are kept, and the screen is drawn again."""
+    """Texts that were read, to be kept and drawn; or nothing: all that was asked for has been read."""
 
-    def __init__(self, keep: partial[None]) -> None:
+    def __init__(self, keep: partial[None] | None = None) -> None:
         super().__init__()
         self.keep = keep
 
@@ -49,9 +49,10 @@ class ReadingScreen(RunScreen):
         self._start(self.glances)
 
     def on_found(self, message: Found) -> None:
-        """Keep what was read."""
-        message.keep()
-        self.draw()
+        """Keep what was read, and go on with what was asked for meanwhile."""
+        if message.keep is not None:
+            message.keep()
+            self.draw()
         self.fetch()
 
     def on_virtual_list_remade(self) -> None:
@@ -73,9 +74,4 @@ class ReadingScreen(RunScreen):
             work()
         finally:
             self._reading.discard(texts)
-            # What was asked for meanwhile is fetched when this arrives.
-            self.post_message(Found(partial(_nothing)))
-
-
-def _nothing() -> None:
-    return None
+            self.post_message(Found())

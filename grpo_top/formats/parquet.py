@@ -1,0 +1,29 @@
+"""Parquet tables, where the extra that reads them is installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAGIC = b"PAR1"
+
+
+def parquet_rows(data: bytes, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of a parquet file, of these columns alone where they are named and there.
+
+    ValueError, with a reason for the user, where it cannot be read.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 an optional extra
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ImportError:
+        raise ValueError("parquet files need the extra: pip install 'grpo-top[parquet]'") from None
+    try:
+        file = pq.ParquetFile(pa.BufferReader(data))
+        wanted = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
+        rows: list[dict[str, Any]] = file.read(columns=wanted).to_pylist()
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"not a readable parquet file: {str(error).splitlines()[0]:.120}") from None
+    return rows

@@ -1,0 +1,112 @@
+"""A tracker's row as steps and evaluations, under the names that the trainer itself has for its numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from grpo_top.formats.decode import integer
+from grpo_top.formats.trl_rows import row_records
+from grpo_top.formats.verl import metric_rows
+from grpo_top.records import Eval, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from grpo_top.records import Location
+
+RANK = 1
+"""A tracker has the precision of a log."""
+
+Row = dict[str, float | None]
+
+_STEPS = (
+    "train/global_step",
+    "trainer/global_step",
+    "training/global_step",
+    "global_step",
+    "training_step",
+    "rollout/step",
+    "train/step",
+    "eval/step",
+    "progress/batch",
+    "step",
+)
+"""Names under which trainers log their own step."""
+_COUNTERS = frozenset((*_STEPS, "train/epoch", "epoch"))
+"""What says when and not what: a row of nothing else is no step's."""
+_EVALUATION = ("eval/", "eval_", "val/", "validation/", "test/", "eval-rollout/")
+
+
+def own_step(row: Row) -> int | None:
+    """The trainer's own step in a row; None where it is not in there."""
+    return next((step for key in _STEPS if (step := integer(row.get(key))) is not None), None)
+
+
+def only_counts(row: Row) -> bool:
+    """Whether a row says when and nothing else."""
+    return row.keys() <= _COUNTERS
+
+
+def records_of(framework: str | None, step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    """The step and the evaluations of what was logged at once."""
+    return _SPLITS.get(framework or "", _plain)(step, row, location)
+
+
+def _parted(row: Row) -> tuple[Row, Row]:
+    """Training numbers, and those of evaluations without their prefix."""
+    train: Row = {}
+    evaluated: Row = {}
+    for key, value in row.items():
+        prefix = next((prefix for prefix in _EVALUATION if key.startswith(prefix)), None)
+        if key in _COUNTERS:
+            continue
+        if prefix is None:
+            train[key] = value
+        else:
+            evaluated[key.removeprefix(prefix)] = value
+    return train, evaluated
+
+
+def _plain(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    train, evaluated = _parted(row)
+    if train:
+        yield Step(step, train, rank=RANK, location=location)
+    if evaluated:
+        yield Eval(step, evaluated, rank=RANK, location=location)
+
+
+def _by_suite(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    """Evaluations are called `eval/SUITE/NAME`; `eval/SUITE` alone is what the suite's rewards come to."""
+    train, evaluated = _parted(row)
+    if train:
+        yield Step(step, train, rank=RANK, location=location)
+    suites: dict[str, Row] = {}
+    for key, value in evaluated.items():
+        suite, slash, name = key.partition("/")
+        suites.setdefault("heldout" if suite == "all" else suite, {})[name if slash else "reward"] = value
+    for suite, values in suites.items():
+        yield Eval(step, values, suite, rank=RANK, location=location)
+
+
+def _like_trl(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    """TRL's own names are bare, or begin with `eval_` at an evaluation; the trackers' callbacks write slashes."""
+    train, evaluated = _parted(row)
+    bare = {key.removeprefix("train/"): value for key, value in train.items()}
+    for part in (bare, {f"eval_{key}": value for key, value in evaluated.items()}):
+        if part:
+            yield from row_records(step, part, RANK, location)
+
+
+def _verl(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    """MLflow takes no `@`, so that it is spelled there."""
+    spelled = {key.replace("_at_", "@") if key.startswith("val-") else key: row[key] for key in row}
+    for record in metric_rows(step, spelled, RANK, location):
+        if isinstance(record, Step | Eval):
+            yield record
+
+
+_SPLITS: dict[str, Callable[[int, Row, Location], Iterator[Step | Eval]]] = {
+    "verl": _verl,
+    **dict.fromkeys(("trl", "ms-swift", "unsloth", "axolotl"), _like_trl),
+    **dict.fromkeys(("prime-rl", "skyrl", "rllm", "slime", "miles"), _by_suite),
+}
