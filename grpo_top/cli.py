@@ -232,13 +232,16 @@ def _where(options: argparse.Namespace) -> list[str]:
 def _settings(options: argparse.Namespace) -> Settings:
     from pathlib import Path
 
-    from grpo_top.config import ConfigError, load
-    from grpo_top.detectors import BY_ID
+    from grpo_top.config import ConfigError, Settings, find, load
 
     where = getattr(options, "where", None) or ["."]
-    directory = Path(where[0])
+    directory = Path(where[0]) if Path(where[0]).is_dir() else None
+    if not options.overrides and options.config is None and find(directory) is None:
+        return Settings()  # nothing to check against the detectors, so the first frame need not wait for them
+    from grpo_top.detectors import BY_ID
+
     try:
-        return load(BY_ID, options.config, directory if directory.is_dir() else None, options.overrides)
+        return load(BY_ID, options.config, directory, options.overrides)
     except ConfigError as error:
         raise _Wrong(str(error)) from error
 

@@ -71,7 +71,7 @@ def load(
         ConfigError: an unknown id or knob (it names the nearest), a value that is no number, unreadable TOML.
     """
     settings = Settings()
-    path = file or _find(run_directory)
+    path = file or find(run_directory)
     if path is not None:
         _read(path, detectors, settings)
     for override in overrides:
@@ -85,7 +85,8 @@ def load(
     return settings
 
 
-def _find(run_directory: Path | None) -> Path | None:
+def find(run_directory: Path | None) -> Path | None:
+    """The settings file in force: the run directory's, else the user's; None where there is none."""
     places = [Path(platformdirs.user_config_dir("grpo-top")) / FILE_NAME]
     if run_directory is not None:
         places.insert(0, run_directory / FILE_NAME)

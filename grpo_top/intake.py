@@ -27,6 +27,8 @@ HEAD_BYTES = 64 << 10
 STANDS_STILL_SECONDS = 5.0
 SLICE_BYTES = 1 << 19
 """Read at once: some milliseconds of parsing, so that a key press never waits long."""
+PIECE_BYTES = 1 << 16
+"""The same for binary streams, whose records are small."""
 
 
 class Intake:
@@ -133,7 +135,7 @@ class Intake:
         return self._count(records)
 
     def _read_bytes(self, tail: ByteTail, last: bool) -> list[Record] | None:
-        piece = tail.read(SLICE_BYTES)
+        piece = tail.read(PIECE_BYTES)
         records: list[Record] = []
         if tail.epoch != self._epoch:
             self._epoch = tail.epoch

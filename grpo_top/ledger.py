@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
 from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
@@ -16,7 +17,7 @@ from grpo_top.formats.names import canonical_values
 from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
 from grpo_top.pace import StepPace
-from grpo_top.records import REQUEST, Rollout, Success
+from grpo_top.records import REQUEST, Rollout
 from grpo_top.table import ROLLOUTS, TRAINER, StepTable
 from grpo_top.verdicts import Judge
 
@@ -38,8 +39,6 @@ DISAGREES = 1e-3
 _OF_ANY_FRAMEWORK = ("grpo-top", "native", "console", "trl", *(tracker.name for tracker in TRACKERS))
 """Formats whose words are those of the run's own framework; TRL's files are also written by what builds on it."""
 
-_CHANGES_THAT_MATTER = ("env_version", "reward_version", "group_size", "sampling")
-
 
 class Ledger:
     """Takes records in, in any order, and judges the steps that are finished."""
@@ -48,7 +47,7 @@ class Ledger:
         self.history = History()
         self.table = StepTable()
         self.evals = Evals()
-        self.run = RunState()
+        self._runs = RunStates(settings.run)
         detectors = [detector for detector in ALL if settings.enabled(detector.id)]
         self.judge = Judge(detectors, {detector.id: settings.values(detector.id) for detector in detectors})
         self.skipped: list[SkippedRecord] = []
@@ -57,16 +56,21 @@ class Ledger:
         self.version = 0
         """Grows with every change."""
         self._pace = StepPace()
-        self._declared = dict(settings.run)
         self._ranks: dict[int, int] = {}
         """Step → the highest rank that its trainer's numbers came with."""
         self._changes: dict[int, list[RunChange]] = defaultdict(list)
         self._restarts: dict[int, int] = {}
         self._unreadable: dict[int, int] = defaultdict(int)
         self._dirty: int | None = None
-        """The earliest judged step about which something changed since."""
+        """The earliest step about which something changed since it was judged, where it was."""
+        self._open_end: int | None = None
+        """The last step of the table when it was judged: it took in what evaluations there were past it."""
         self._newest: int | None = None
-        self._apply_declared()
+
+    @property
+    def run(self) -> RunState:
+        """What is declared of the run, as it holds now."""
+        return self._runs.latest
 
     def add_rollouts(self, rollouts: Sequence[Rollout], source: int, writer: str) -> None:
         """Take rollouts of one source in."""
@@ -82,8 +86,8 @@ class Ledger:
             if step in counts:
                 self.table.row(step)
                 self._note(writer, step, counts[step])
-            elif self.judge.state.step is not None:
-                self._mark(step)
+            else:
+                self._mark_evaluation(step)
 
     def add_looks(self, looks: Sequence[SamplerLook], source: int, writer: str) -> None:
         """Take looks at samplers in, each as a request of the newest step: they do not say theirs."""
@@ -130,45 +134,24 @@ class Ledger:
         """Take one held-out evaluation in."""
         self.version += 1
         if self.evals.add(record):
-            self._mark(record.step)
+            self._mark_evaluation(record.step)
 
     def add_run(self, record: Run) -> None:
         """Take what a record says of the run as a whole; what it leaves out stays as it was."""
         self.version += 1
-        state = self.run
-        for name in _CHANGES_THAT_MATTER:
-            before, after = getattr(state, name), getattr(record, name)
-            if before is not None and after is not None and before != after:
-                at = 0 if self._newest is None else self._newest
-                self._changes[at].append(RunChange(name, str(before), str(after)))
-        for name in (
-            "framework",
-            "algorithm",
-            "group_size",
-            "sampling",
-            "version_lag_tolerance",
-            "reward_range",
-            "success",
-            "env_version",
-            "reward_version",
-            "total_steps",
-            "drops_flat_groups",
-            "recording",
-        ):
-            value = getattr(record, name)
-            if value is not None:
-                setattr(state, name, value)
-        state.name = record.run or state.name
-        state.finished = state.finished if record.finished is None else record.finished
-        if record.config:
-            state.config = {**state.config, **record.config}
-        self._apply_declared()
+        changes, since = self._runs.take(record, self._newest)
+        if changes:
+            self._changes[0 if self._newest is None else self._newest + 1].extend(changes)
+        if since is not None:
+            self._mark(since)
 
     def add_skipped(self, record: SkippedRecord) -> None:
         """Count a record that could not be read, and keep the first of them."""
         self.version += 1
         self.skipped_count += 1
-        self._unreadable[0 if self._newest is None else self._newest] += 1
+        at = 0 if self._newest is None else self._newest
+        self._unreadable[at] += 1
+        self._mark(at)
         if len(self.skipped) < KEPT_SKIPPED:
             self.skipped.append(record)
 
@@ -180,9 +163,12 @@ class Ledger:
     def judge_finished(self, ended: bool = False) -> None:
         """Judge the steps that are finished by now, and again those about which something came late."""
         finished = self._pace.take_finished(ended)
-        if self._dirty is not None:
-            self.judge.rewind(self._dirty)
-            self._dirty = None
+        reached, dirty = self.judge.state.step, self._dirty
+        if self._open_end is not None and int(self.table.steps[-1]) > self._open_end:
+            dirty = min(self._open_end, self._open_end if dirty is None else dirty)
+        self._dirty = None
+        if reached is not None and dirty is not None and dirty <= reached:
+            self.judge.rewind(dirty)
         elif not finished:
             return
         last = self._pace.last
@@ -215,7 +201,7 @@ class Ledger:
         return self._batch(step, SPLIT_EVAL)
 
     def _facts(self, step: int) -> StepFacts:
-        state = self.judge.state
+        state, run = self.judge.state, self._runs.at(step)
         requests = self._batch(step, SPLIT_REQUEST)
         batch = self._batch(step, SPLIT_TRAIN) or requests
         self.table.clear(step, ROLLOUTS)
@@ -223,7 +209,7 @@ class Ledger:
         measured: dict[str, float] = {}
         if batch is not None:
             state.scale.update(batch.reward[batch.known])
-            measured = measure(batch, self.run, state.scale)
+            measured = measure(batch, run, state.scale)
             self.table.set(step, ROLLOUTS, measured)
         values = {**trainer, **measured}
         gaps: dict[str, int] = {}
@@ -235,9 +221,10 @@ class Ledger:
                 gaps[name] = min(gap, LONGEST_GAP)
         previous = state.step
         last_known = int(self.table.steps[-1]) == step
+        self._open_end = step if last_known else None
         return StepFacts(
             step=step,
-            run=self.run,
+            run=run,
             scale=state.scale,
             values={name: value for name, value in values.items() if math.isfinite(value)},
             nonfinite=tuple(name for name, value in values.items() if not math.isfinite(value)),
@@ -317,18 +304,12 @@ class Ledger:
         """Have the verdicts from `step` on made again."""
         self._dirty = step if self._dirty is None else min(self._dirty, step)
 
+    def _mark_evaluation(self, step: int) -> None:
+        """As `_mark`; an evaluation past the last step belongs to that step until there is a later one."""
+        self._mark(step if self._open_end is None else min(step, self._open_end))
+
     def _canonical(self, framework: str, record: Step) -> dict[str, float]:
         return canonical_values(self._framework(framework), record.metrics)
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name
-
-    def _apply_declared(self) -> None:
-        """What the user declares of the run stands above what the log says."""
-        for name, value in self._declared.items():
-            if name == "success" and isinstance(value, dict):
-                self.run.success = Success(str(value["of"]), float(value["at_least"]))
-            elif name == "reward_range":
-                self.run.reward_range = (float(value[0]), float(value[1]))
-            else:
-                setattr(self.run, name, value)

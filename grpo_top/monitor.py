@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SCAN_SECONDS = 1.0
 SMALL_FILE = 64 << 10
+SURE = 50
+"""Confidence from which on a file that needs no reading is not looked at again."""
 
 
 class NothingReadable(Exception):
@@ -55,7 +57,9 @@ class Monitor:
         self._order: list[Intake] = []
         """In the order in which they are read."""
         self._unknown: dict[Path, int] = {}
-        """Files that no format has claimed → the size at which they were last looked at."""
+        """Files that no format reads, as far as is known → the size at which they were last looked at."""
+        self._of_no_interest: set[Path] = set()
+        """Those of them that a format knows, and need not be told of."""
         self._next_scan = 0.0
         self._turn = 0
 
@@ -124,14 +128,15 @@ class Monitor:
         grown = [path for path, size in self._unknown.items() if size < SMALL_FILE and _size(path) != size]
         for path in (*new, *grown):
             found = recognise(path, self._format_name)
-            if found is None:
+            if found is None or found[1].feed == "none":
                 # It is looked at again while it is so small that its first bytes may not have said what it is.
-                self._unknown[path] = _size(path)
+                if found is None or found[1].confidence < SURE:
+                    self._unknown[path] = _size(path)
+                if found is not None:
+                    self._of_no_interest.add(path)
                 continue
             self._unknown.pop(path, None)
             format_, claim = found
-            if claim.feed == "none":
-                continue
             self._intakes.append(
                 Intake(len(self._intakes), path, self._name(path), format_, claim, self._context)
             )
@@ -146,7 +151,8 @@ class Monitor:
         return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else path.name
 
     def _unread(self) -> tuple[str, ...]:
-        return tuple(f"{self._name(path)}: no known format" for path in list(self._unknown)[:20])
+        unread = [path for path in self._unknown if path not in self._of_no_interest]
+        return tuple(f"{self._name(path)}: no known format" for path in unread[:20])
 
     def _take(self, intake: Intake, records: list[Record], now: float) -> None:
         ledger = self.ledger

@@ -117,6 +117,7 @@ class Judge:
 
     def rewind(self, step: int) -> None:
         """Go back to before `step`, because something about it changed."""
+        self.seen = {name: at for name, at in self.seen.items() if at < step}
         while self._checkpoints and (self._checkpoints[-1].step or 0) >= step:
             self._checkpoints.pop()
         if self._checkpoints:

@@ -22,6 +22,9 @@ DATA = Path(__file__).parent / "data"
 RECORDED = ("healthy", "sampler_cold", "verifier_broken", "stale_weights", "truncation")
 SAMPLES = (
     *("trl-normal", "trl-lowtemp", "verl-healthy", "verl-length_runaway", "verl-v1"),
+    *("prime-rl-healthy-short", "prime-rl-sampler_cold", "prime-rl-stale_weights", "prime-rl-evaluated"),
+    *("verifiers-v0.1.14_single", "verifiers-v0.1.14_tool", "verifiers-v0.4.0_single", "openpipe-art-run"),
+    *("rllm-sampler_cold", "miles-sampler_cold", "miles-stale_weights"),
     *("ms-swift", "tinker-multiturn", "nemo-rl-truncation", "skyrl", "areal", "openrlhf", "sglang-sampler_cold"),
 )
 

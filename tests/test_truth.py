@@ -33,6 +33,7 @@ OF_SAMPLES = {
     "rollouts": "n_rollouts",
     "group_reward_std_mean": "mean_group_reward_std_population",
     "kl": "kl_logged",
+    "version_lag_max": "version_lag_max",
 }
 
 

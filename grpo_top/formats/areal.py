@@ -140,7 +140,7 @@ class TrajectoryReader(JsonLinesReader):
             completion=text(raw.get("completion")),
             prompt_tokens=prompt,
             completion_tokens=None if length is None or prompt is None else length - prompt,
-            policy_version=version if first is None or first < 0 else first,
+            policy_version=None if first is None or first < 0 else first,
             policy_version_end=version,
             location=location,
         )

@@ -11,8 +11,17 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.conversation import as_message, spoken
-from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record, text, timestamp
+from grpo_top.formats.conversation import as_message, spoken, task_name
+from grpo_top.formats.decode import (
+    bare,
+    head_records,
+    integer,
+    number,
+    numbers,
+    parse_record,
+    text,
+    timestamp,
+)
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.parquet import MAGIC, parquet_rows
 from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Skipped, Step
@@ -29,7 +38,9 @@ DISCARDED = "discarded"
 
 _SPLITS = {"train": TRAIN, DISCARDED: TRAIN, "val": EVAL, "test": EVAL}
 _SECTIONS = ("train/", "val/", "test/", "loss/", "data/step_", "discarded/")
-_COUNTS = re.compile(r"(?:.*_)?(?:tokens|truncated|turns|steps|duration|time|cost|num_.*)(?:_.*)?", re.IGNORECASE)
+_COUNTS = re.compile(
+    r"(?:.*_)?(?:tokens|truncated|turns|steps|duration|time|cost|num_.*)(?:_.*)?", re.IGNORECASE
+)
 """Metrics of a trajectory that count what happened: no part of its reward."""
 
 
@@ -102,7 +113,9 @@ class HistoryReader(JsonLinesReader):
         suites = [name for name in ("val", "test") if any(key.startswith(f"{name}/") for key in metrics)]
         for suite in suites:
             prefix = f"{suite}/"
-            values = {key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix)}
+            values = {
+                key.removeprefix(prefix): value for key, value in metrics.items() if key.startswith(prefix)
+            }
             yield Eval(step, values, suite, time, location=location)
         if not suites:
             yield Step(step, metrics, time, location=location)
@@ -168,7 +181,11 @@ class GroupsReader(JsonLinesReader):
         group, self._groups = self._groups, self._groups + 1
         for part, trajectory in enumerate(trajectories):
             if isinstance(trajectory, dict):
-                found = {**trajectory, "group_index": group, "messages": trajectory.get("messages_and_choices")}
+                found = {
+                    **trajectory,
+                    "group_index": group,
+                    "messages": trajectory.get("messages_and_choices"),
+                }
                 yield _rollout(found, self._place, location._replace(part=part))
 
 
@@ -205,20 +222,25 @@ def _rollout(raw: Mapping[str, Any], place: Place, location: Location) -> Rollou
         raise ValueError("trajectories in a file that is not named after a step")
     metrics, turns = numbers(raw.get("metrics")), list(_turns(raw.get("messages")))
     said = {**_mapping(raw.get("group_metadata")), **_mapping(raw.get("metadata"))}
-    sampled = [turn for turn in turns if turn.trainable] or [turn for turn in turns if turn.message.role == "assistant"]
+    sampled = [turn for turn in turns if turn.trainable] or [
+        turn for turn in turns if turn.message.role == "assistant"
+    ]
     first = turns.index(sampled[0]) if sampled else len(turns)
-    finish = text(said.get("finish_reason")) or next((t.finish_reason for t in reversed(turns) if t.finish_reason), None)
+    finish = text(said.get("finish_reason")) or next(
+        (t.finish_reason for t in reversed(turns) if t.finish_reason), None
+    )
     truncated = metrics.get("truncated")
+    prompt = "\n".join(turn.message.content for turn in turns[:first]) if turns else None
     return Rollout(
         step=place.step,
         group=place.group(raw.get("group_index")),
         reward=number(raw.get("reward")),
         rewards={name: value for name, value in metrics.items() if not _COUNTS.fullmatch(name)} or None,
         split=place.split,
-        task=text(said.get("scenario_id")),
+        task=task_name(text(said.get("scenario_id")), prompt),
         family=text(said.get("family")),
         tier=text(said.get("tier")) or text(said.get("difficulty")),
-        prompt="\n".join(turn.message.content for turn in turns[:first]) if turns else None,
+        prompt=prompt,
         completion="\n".join(spoken(turn.message) for turn in sampled) if turns else None,
         messages=[turn.message for turn in turns] or None,
         prompt_tokens=integer(metrics.get("prompt_tokens")),

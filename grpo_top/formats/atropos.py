@@ -51,7 +51,7 @@ class Atropos(Format):
 
 def _is_group(record: Mapping[str, Any]) -> bool:
     whole = record.keys() >= _FIELDS
-    cut = None in record.values() and list(record)[0] == "tokens" and len(record) < len(_FIELDS)
+    cut = None in record.values() and next(iter(record)) == "tokens" and len(record) < len(_FIELDS)
     return whole or cut
 
 
@@ -106,7 +106,9 @@ def _rollout(raw: Mapping[str, Any], part: int) -> Rollout:
         advantage=(sum(credited) / len(credited) if credited else 0.0) if advantages else None,
         prompt_tokens=mask.index(True) if True in mask else None,
         completion_tokens=sum(mask) if mask else None,
-        sampling=normal_sampling(raw["generation_params"]) if isinstance(raw.get("generation_params"), dict) else None,
+        sampling=normal_sampling(raw["generation_params"])
+        if isinstance(raw.get("generation_params"), dict)
+        else None,
         logprobs_sampler=_sampled(_of(raw, "inference_logprobs", part), mask),
     )
 

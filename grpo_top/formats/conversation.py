@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.decode import number, parse, text, written
 from grpo_top.records import Message
+from grpo_top.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,7 +53,9 @@ def _unquoted(value: object) -> object:
 
 def spoken(message: Message) -> str:
     """All that a turn says: its text, and the tools that it calls as `name(arguments)`, a line each."""
-    calls = (call["function"] if isinstance(call.get("function"), dict) else call for call in message.tool_calls)
+    calls = (
+        call["function"] if isinstance(call.get("function"), dict) else call for call in message.tool_calls
+    )
     lines = [f"{call.get('name')}({written(call.get('arguments')) or ''})" for call in calls]
     return "\n".join([message.content, *lines] if message.content or not lines else lines)
 
@@ -79,3 +82,8 @@ def _part_text(part: object) -> str:
             return str(part["text"])
         return f"[{part['type']}]" if isinstance(part.get("type"), str) else ""
     return part if isinstance(part, str) else ""
+
+
+def task_name(name: str | None, prompt: str | None) -> str | None:
+    """A task's name made unique by a hash of what is asked, since data sets count from 0 each; None without a name."""
+    return name if name is None or prompt is None else f"{name} {text_hash(prompt) & 0xFFFFFFFF:08x}"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.decode import bare, head_records, integer, parse_record, text
-from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.miles_metrics import MetricsReader, steps_per_rollout
 from grpo_top.formats.miles_samples import (
     ColumnsReader,
@@ -25,7 +24,6 @@ from grpo_top.formats.parquet import MAGIC
 from grpo_top.records import EVAL, TRAIN, Run, Skipped, normal_sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
@@ -43,7 +41,9 @@ _FIELDS = {
 }
 """Role → the fields that its records have."""
 _ORDERS = {"metrics": 2, "versions": 2, "rollouts": 3, "samples": 3}
-_OTHERS = frozenset(("phases", "gpu_util", "engine_series", "topology", "gpu_processes", "data_buffer", "lane_catalog"))
+_OTHERS = frozenset(
+    ("phases", "gpu_util", "engine_series", "topology", "gpu_processes", "data_buffer", "lane_catalog")
+)
 """What else lies in the dashboard's folder: timings and machines, nothing about learning."""
 
 
@@ -51,13 +51,17 @@ class Miles(Format):
     """Reads what miles writes."""
 
     name: ClassVar[str] = NAME
-    rollouts_hint: ClassVar[str] = "set --dump-details DIR --use-miles-dashboard (slime's own .pt dumps are never loaded)"
+    rollouts_hint: ClassVar[str] = (
+        "set --dump-details DIR --use-miles-dashboard (slime's .pt dumps are never loaded)"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the fields of the first records, or the columns of a table."""
         if head.startswith(MAGIC):
             placed = path.parent.name == "dashboard_columns" and _NUMBERED.fullmatch(path.stem) is not None
-            columns = all(word in head for word in (b"sample_index", b"response_length", b"rollout_log_probs"))
+            columns = all(
+                word in head for word in (b"sample_index", b"response_length", b"rollout_log_probs")
+            )
             return Claim(92, "whole", "lengths", f"{NAME} lengths", 2) if placed or columns else None
         if "dashboard" in path.parts and not _OTHERS.isdisjoint((path.stem, path.parent.name)):
             return Claim(60, "none", "dashboard", NAME)

@@ -22,7 +22,10 @@ def steps_per_rollout(args: Mapping[str, Any]) -> int:
     said = integer(args.get("num_steps_per_rollout"))
     if said:
         return max(said, 1)
-    sizes = [integer(args.get(name)) for name in ("rollout_batch_size", "n_samples_per_prompt", "global_batch_size")]
+    sizes = [
+        integer(args.get(name))
+        for name in ("rollout_batch_size", "n_samples_per_prompt", "global_batch_size")
+    ]
     if None in sizes or not sizes[2]:
         return 1
     prompts, samples, batch = (size or 0 for size in sizes)

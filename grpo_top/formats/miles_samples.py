@@ -88,7 +88,7 @@ class EventsReader(JsonLinesReader):
 
     def fresh(self) -> EventsReader:
         """A reader that has read nothing."""
-        return EventsReader(self._samples)
+        return EventsReader(Samples())
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterable[Record]:  # noqa: ARG002
         """None of its own; versions are written as strings, empty where they are unknown."""
@@ -99,8 +99,12 @@ class EventsReader(JsonLinesReader):
         version = integer(raw.get("weight_version"))
         if version is not None:
             known = self._samples.of((None, sample))
-            facts["first_version"] = version if known.first_version is None else min(known.first_version, version)
-            facts["last_version"] = version if known.last_version is None else max(known.last_version, version)
+            facts["first_version"] = (
+                version if known.first_version is None else min(known.first_version, version)
+            )
+            facts["last_version"] = (
+                version if known.last_version is None else max(known.last_version, version)
+            )
         if kind == "gen_end" and raw.get("detail"):
             facts["finish_reason"] = text(raw["detail"])
         if kind == "attempt_end":
@@ -121,7 +125,7 @@ class ColumnsReader(Reader):
 
     def fresh(self) -> ColumnsReader:
         """A reader that has read nothing."""
-        return ColumnsReader(self._samples, self._evaluation)
+        return ColumnsReader(Samples(), self._evaluation)
 
     def whole(self, data: bytes) -> list[Record]:
         """None of its own."""
@@ -155,7 +159,7 @@ class TrajectoryReader(JsonLinesReader):
 
     def fresh(self) -> TrajectoryReader:
         """A reader that has read nothing."""
-        return TrajectoryReader(self._samples, self._rollout, self._split)
+        return TrajectoryReader(Samples(), self._rollout, self._split)
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout, with all that is known of it by now."""
@@ -185,11 +189,6 @@ class TrajectoryReader(JsonLinesReader):
         self._read = []
         return keys
 
-    def replay(self, data: bytes, location: Location) -> Rollout | None:
-        """The rollout at `location`; the samples that wait are left as they are."""
-        reader = TrajectoryReader(Samples(), self._rollout, self._split)
-        return super(TrajectoryReader, reader).replay(data, location)
-
     def _completed(self, key: Key, rollout: Rollout) -> Rollout:
         known = self._samples.of(key)
         return rollout._replace(
@@ -217,7 +216,9 @@ class SamplesReader(JsonLinesReader):
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout."""
         step = integer(raw.get("rollout_id", self._rollout))
-        versions = [found for version in _list(raw.get("weight_versions")) if (found := integer(version)) is not None]
+        versions = [
+            found for version in _list(raw.get("weight_versions")) if (found := integer(version)) is not None
+        ]
         reasons = [reason for found in _list(raw.get("finish_reasons")) if (reason := text(found))]
         answer = text(raw.get("response"))
         yield _rollout(raw, step, self._split, location)._replace(
@@ -245,7 +246,9 @@ def _rollout(raw: Mapping[str, Any], step: int | None, split: str, location: Loc
         rewards=numbers(reward) or None,
         split=split,
         prompt=texts(raw.get("prompt")),
-        completion="\n".join(spoken(turn) for turn in turns or () if turn.role == "assistant") if turns else None,
+        completion="\n".join(spoken(turn) for turn in turns or () if turn.role == "assistant")
+        if turns
+        else None,
         messages=turns,
         truncated=status == "truncated" if known else None,
         termination=status,

@@ -296,7 +296,11 @@ TABLES: dict[str, Table] = {
     },
 }
 TABLES["miles"] = TABLES["slime"]
-TABLES["art-pipeline"] = TABLES["art"] | {"reward_mean": (), "completion_tokens_mean": (), "truncation_rate": ()}
+TABLES["art-pipeline"] = TABLES["art"] | {
+    "reward_mean": (),
+    "completion_tokens_mean": (),
+    "truncation_rate": (),
+}
 TABLES["trl-async"] = _TRL | {
     "mismatch_kl": ("kl",),
     "kl": (),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME = "nemo-rl"
 
 _FILE = re.compile(r"(?P<split>train|val)_data_step(?P<step>\d{1,12})")
-_HEADING = re.compile(r"={5,} Step (?P<step>\d{1,12})/(?P<total>\d{1,12}) ={5,}")
+_HEADING = re.compile(r"={5} Step (?P<step>\d{1,12})/(?P<total>\d{1,12}) ={5}")
 _BULLET = re.compile(r"• (?P<name>[A-Z][\w ]{1,60}): (?P<value>-?(?:\d[\d.e+-]*|nan|inf))(?: ?\w+)?\s*$")
 _HELDOUT = {"Accuracy": "accuracy", "Average response length": "avg_length"}
 """What is printed of a validation → the word under which NeMo-RL logs it."""

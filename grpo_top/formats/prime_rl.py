@@ -19,7 +19,14 @@ from grpo_top.formats.prime_rl_console import ConsoleReader, console_claim
 from grpo_top.formats.prime_rl_metrics import ConfigReader, MetricsReader, is_config, is_metrics
 from grpo_top.formats.verifiers import is_trace
 from grpo_top.formats.verifiers_results import is_output, output_rollout
-from grpo_top.formats.verifiers_traces import Place, mapping, note_intended, policy_span, rollouts
+from grpo_top.formats.verifiers_traces import (
+    Intended,
+    Place,
+    mapping,
+    note_intended,
+    policy_span,
+    rollouts,
+)
 from grpo_top.records import EVAL, TRAIN, Run
 
 if TYPE_CHECKING:
@@ -67,8 +74,8 @@ class PrimeRl(Format):
         folder = Folder.of(path)
         arrivals = arrivals_of(context)
         if folder.subset == ALL:
-            arrivals.logged.add(folder.of_all)
-        elif folder.subset == EFFECTIVE and folder.of_all in arrivals.logged:
+            arrivals.logged.add((folder.run, folder.split))
+        elif folder.subset == EFFECTIVE and (folder.run, folder.split) in arrivals.logged:
             return ShippedReader(folder, arrivals)
         return RolloutsReader(folder, arrivals)
 
@@ -79,8 +86,6 @@ class Folder(NamedTuple):
     step: int | None
     split: str
     subset: str
-    of_all: str
-    """Where the file that holds all of the same rollouts lies."""
     run: str
     """The run's own folder."""
 
@@ -97,7 +102,6 @@ class Folder(NamedTuple):
             steps[-1] if steps else None,
             EVAL if evaluated else TRAIN,
             subset,
-            "/".join(parts[:above]),
             "/".join(parts[:run]),
         )
 
@@ -129,8 +133,8 @@ class RolloutsReader(JsonLinesReader):
         self._arrivals = arrivals
 
     def fresh(self) -> RolloutsReader:
-        """A reader that has read nothing."""
-        return type(self)(self._folder, self._arrivals)
+        """A reader that has read nothing, of a run of which nothing is known."""
+        return type(self)(self._folder, Arrivals())
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """The run where it is new, then the episode's rollouts, each in the place where it first arrived."""
@@ -141,24 +145,24 @@ class RolloutsReader(JsonLinesReader):
             yield Run(run=name, framework=NAME)
         if self._folder.split == TRAIN:
             yield from note_intended(raw, self._arrivals.intended)
-        for rollout in self.plain(raw, location):
+        for rollout in self._plain(raw, location, self._arrivals.intended):
             yield self._arrivals.placed(rollout, _trace_id(raw, rollout))
 
-    def plain(self, raw: dict[str, Any], location: Location) -> Iterator[Rollout]:
+    def replay(self, data: bytes, location: Location) -> Rollout | None:
+        """The rollout at `location`; where it arrived does not matter."""
+        try:
+            found = list(self._plain(parse_record(bare(data)), location, Intended()))
+        except ValueError:
+            return None
+        return found[location.part] if location.part < len(found) else None
+
+    def _plain(self, raw: dict[str, Any], location: Location, intended: Intended) -> Iterator[Rollout]:
         """The rollouts of a line under the step of its folder."""
         place = _place(raw, self._folder)
         if is_output(raw):
             yield output_rollout(raw, place, location)
         else:
-            yield from rollouts(raw, place, location, self._arrivals.intended)
-
-    def replay(self, data: bytes, location: Location) -> Rollout | None:
-        """The rollout at `location`; where it arrived does not matter."""
-        try:
-            found = list(self.plain(parse_record(bare(data)), location))
-        except ValueError:
-            return None
-        return found[location.part] if location.part < len(found) else None
+            yield from rollouts(raw, place, location, intended)
 
 
 class ShippedReader(RolloutsReader):
@@ -171,7 +175,7 @@ class ShippedReader(RolloutsReader):
         """The episode's rollouts that are known already."""
         if not _is_rollout(raw):
             raise ValueError("no episode: its task, nodes or traces are missing")
-        for rollout in self.plain(raw, location):
+        for rollout in self._plain(raw, location, self._arrivals.intended):
             known = self._arrivals.shipped(rollout, _trace_id(raw, rollout))
             if known is not None:
                 yield known
@@ -202,5 +206,5 @@ def _place(raw: Mapping[str, Any], folder: Folder) -> Place:
             raise ValueError("rollout without a step")
         step = policy + 1
     group = text(mapping(raw.get("group")).get("id")) or text(raw.get("group_id") or info.get("group_id"))
-    split = EVAL if folder.split == EVAL or kind == EVAL else TRAIN
+    split = EVAL if EVAL in {folder.split, kind} else TRAIN
     return Place(step, split, group, step - 1)

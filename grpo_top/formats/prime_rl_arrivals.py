@@ -35,8 +35,8 @@ class Arrivals:
 
     def __init__(self) -> None:
         self.intended = Intended()
-        self.logged: set[str] = set()
-        """Folders that hold a file of all rollouts."""
+        self.logged: set[tuple[str, str]] = set()
+        """Runs and splits of which a file holds all rollouts."""
         self._name: str | None = ""
         self._newest = 0
         self._groups: dict[tuple[str | None, str], _Group] = {}

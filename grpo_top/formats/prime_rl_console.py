@@ -29,9 +29,14 @@ _FIELD = re.compile(
 )
 _TIME = re.compile(r"(?P<value>\d+(?:\.\d+)?)(?P<unit>ms|[dhms])")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DETECTED = re.compile(r"Detected \d{1,12}/(?P<of>\d{1,12}) rollouts \([^)]{0,200}?\bzero_advantage=(?P<flat>\d{1,12})")
+_DETECTED = re.compile(
+    r"Detected \d{1,12}/(?P<of>\d{1,12}) rollouts \([^)]{0,200}?\bzero_advantage=(?P<flat>\d{1,12})"
+)
 _TELLING = re.compile(rb"Step \d+ \|.*(?:\| Reward:? |Off-Policy|\| Mismatch KL )")
 _ZERO_ADVANTAGE = "Zero Advantage"
+_TOTAL = re.compile(r"Starting orchestrator loop \(max_steps=(\d{1,12})\)")
+_FINISHED = "Orchestrator finished."
+_WORDS = (b"Step", b"Detected", b"rchestrator")
 
 
 def console_claim(path: PurePath, head: bytes) -> Claim | None:
@@ -59,13 +64,19 @@ class ConsoleReader(Reader):
         found: list[Record] = []
         offset = lines.offset
         for line in lines.lines:
-            if b"Step" in line or b"Detected" in line:
+            if any(word in line for word in _WORDS):
                 for part in segments(bare(line)):
                     found.extend(self._part(part, Location(offset, len(line))))
             offset += len(line) + 1
         return found
 
     def _part(self, part: str, location: Location) -> Iterator[Record]:
+        if "rchestrator" in part:
+            total = _TOTAL.search(part)
+            if total:
+                yield Run(total_steps=int(total[1]))
+            if _FINISHED in part:
+                yield Run(finished=True)
         detected = _DETECTED.search(part)
         if detected and int(detected["of"]):
             self._zero_advantage = int(detected["flat"]) / int(detected["of"])

@@ -20,9 +20,19 @@ if TYPE_CHECKING:
 
 NAME = "prime-rl"
 
-_EVALUATION = re.compile(r"eval/(?P<suite>.+?)/(?P<key>(?:all|effective)/.*|policy_version)|eval/(?P<old>[^/]+)/(?P<rest>.+)")
+_EVALUATION = re.compile(
+    r"eval/(?P<suite>.+?)/(?P<key>(?:all|effective)/.*|policy_version)|eval/(?P<old>[^/]+)/(?P<rest>.+)"
+)
 _ORCHESTRATOR = ("train/", "progress/", "off_policy/", "batch/")
-_FAMILIES = ("train/agg/", "optim/", "off_policy/", "perf/throughput", "entropy/all/", "mismatch_kl/", "system/ckpt_")
+_FAMILIES = (
+    "train/agg/",
+    "optim/",
+    "off_policy/",
+    "perf/throughput",
+    "entropy/all/",
+    "mismatch_kl/",
+    "system/ckpt_",
+)
 _CONFIGS = ((b'"max_off_policy_steps"', b'"group_size"'), (b'"orchestrator"', b'"trainer"', b'"inference"'))
 
 
@@ -80,7 +90,9 @@ def _evaluations(metrics: Mapping[str, float | None]) -> dict[str, dict[str, flo
 
 def is_config(head: bytes) -> bool:
     """Whether a file begins as the launcher's config of a run, or its orchestrator's."""
-    return bare(head[:4096]).startswith(b"{") and any(all(word in head for word in words) for words in _CONFIGS)
+    return bare(head[:4096]).startswith(b"{") and any(
+        all(word in head for word in words) for words in _CONFIGS
+    )
 
 
 class ConfigReader(Reader):

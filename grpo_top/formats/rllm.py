@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.conversation import as_message, spoken, texts
+from grpo_top.formats.conversation import as_message, spoken, task_name, texts
 from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record, text
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Skipped, Step
@@ -115,11 +115,11 @@ class EpisodeReader(Reader):
         """The rollouts of the episode."""
         try:
             episode = parse_record(bare(data))
-            step = integer(episode.get("training_step"))
-            if step is None:
-                raise ValueError("episode without a step")
         except ValueError as error:
             return [Skipped(str(error), 0)]
+        step = integer(episode.get("training_step"))
+        if step is None:
+            return [Skipped("episode without a step", 0)]
         return list(_rollouts(episode, step, self._split))
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
@@ -140,7 +140,7 @@ def _rollouts(episode: Mapping[str, Any], step: int, split: str) -> Iterator[Rol
         messages = _conversation(steps)
         answers = [answer for turn in steps if (answer := text(turn.get("model_response"))) is not None]
         spoken_ = [spoken(message) for message in messages if message.role == "assistant"]
-        group = prompt or text(episode.get("task_hash"))
+        group, asked = prompt or text(episode.get("task_hash")), _prompt(messages, steps)
         yield Rollout(
             step=step,
             group=group if alone or group is None else f"{group} {text(trajectory.get('name')) or part}",
@@ -148,10 +148,10 @@ def _rollouts(episode: Mapping[str, Any], step: int, split: str) -> Iterator[Rol
             index=integer(index) if alone else None,
             rewards={name: value for name, value in metrics.items() if not _COUNTS.fullmatch(name)} or None,
             split=split,
-            task=text(described.get("id")) or text(episode.get("task_hash")),
+            task=task_name(text(described.get("id")), asked) or text(episode.get("task_hash")),
             family=text(described.get("data_source")),
             tier=text(described.get("tier")) or text(described.get("difficulty")),
-            prompt=_prompt(messages, steps),
+            prompt=asked,
             completion="\n".join(spoken_ or answers) if spoken_ or answers else None,
             messages=messages or None,
             prompt_tokens=integer(metrics.get("prompt_tokens")) if alone else None,

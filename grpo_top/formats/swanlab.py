@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Record
 
 NAME = "swanlab"
-MAGIC = b":SWL"
+MAGIC = b":SWL\xd6\xe1"
 
 _START, _FINISH, _SCALAR = 10, 11, 13
 _FOLDER = re.compile(r"run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 NAME = "tinker"
 
-_OWN_KEYS = ("env/all/", "optim/kl_sample_train", "progress/", "sampling_client/", "test/env/")
+_OWN_KEYS = ("env/all/", "optim/kl_sample_train", "sampling_client/", "test/env/")
 _CONFIG_KEYS = (
     "groups_per_batch",
     "group_size",

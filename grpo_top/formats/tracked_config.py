@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.decode import integer, text
+from grpo_top.records import normal_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from grpo_top.records import Sampling
 
 _SAMPLING = (
     "actor_rollout_ref.rollout",
@@ -60,7 +63,7 @@ _OWN = ("version_lag_tolerance", "reward_range", "success", "env_version", "rewa
 def intended(config: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a run record that a nested config tells; what it leaves out is not in there."""
     found: dict[str, Any] = {name: config[name] for name in _OWN if config.get(name) is not None}
-    found["sampling"] = _sampling(config) or None
+    found["sampling"] = _sampling(config)
     found["group_size"] = _first_positive(config, _GROUP_SIZE)
     found["total_steps"] = _first_positive(config, _TOTAL_STEPS)
     named = (_at(config, path) for path in _ALGORITHM)
@@ -88,13 +91,13 @@ def nested(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _sampling(config: Mapping[str, Any]) -> dict[str, Any]:
+def _sampling(config: Mapping[str, Any]) -> Sampling | None:
     found: dict[str, Any] = {}
     for section in (config, *(_at(config, path) for path in _SAMPLING)):
         for name, value in section.items() if isinstance(section, dict) else ():
             if isinstance(name, str) and value is not None and not isinstance(value, dict | list):
                 found[_SAMPLING_WORDS.get(name, name)] = value
-    return found
+    return normal_sampling(found)
 
 
 def _first_positive(config: Mapping[str, Any], paths: tuple[str, ...]) -> int | None:

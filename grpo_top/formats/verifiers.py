@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Record
 
 NAME = "verifiers"
+AS_ONE_STEP = "an evaluation, judged as one training step"
 
 _METADATA = (b'"env_id"', b'"sampling_args"', b'"rollouts_per_example"')
 _CONFIG = (b'"taskset"', b'"num_rollouts"', b'"sampling"')
@@ -86,6 +87,8 @@ def _evaluation_number(context: RunContext, path: PurePath) -> int:
 class ResultsReader(JsonLinesReader):
     """Reads `results.jsonl` of verifiers 0.1."""
 
+    note = AS_ONE_STEP
+
     def __init__(self, step: int) -> None:
         self._step = step
         self._announced = False
@@ -107,16 +110,16 @@ class ResultsReader(JsonLinesReader):
 class TracesReader(JsonLinesReader):
     """Reads `traces.jsonl` of verifiers 0.2 (a trace a line) and later (an episode a line)."""
 
+    note = AS_ONE_STEP
+
     def __init__(self, step: int) -> None:
         self._step = step
         self._intended = Intended()
         self._announced = False
 
     def fresh(self) -> TracesReader:
-        """A reader that has read nothing but knows what was intended."""
-        reader = TracesReader(self._step)
-        reader._intended = self._intended
-        return reader
+        """A reader that has read nothing."""
+        return TracesReader(self._step)
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """The rollouts of one episode; its task is their group."""

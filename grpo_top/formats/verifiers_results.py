@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.formats.conversation import conversation, spoken, texts
+from grpo_top.formats.conversation import conversation, spoken, task_name, texts
 from grpo_top.formats.decode import integer, number, numbers, text, timestamp
 from grpo_top.formats.verifiers_traces import mapping, mappings
 from grpo_top.records import Rollout
@@ -36,19 +36,24 @@ def output_rollout(raw: Mapping[str, Any], place: Place, location: Location) -> 
     if reward is None and raw.get("reward") is not None:
         raise ValueError(f"rollout whose reward is a {type(raw['reward']).__name__}")
     env, example = text(raw.get("env_name")) or text(raw.get("task")), text(raw.get("example_id"))
-    task = " ".join(part for part in (env, example) if part) or None
-    info, usage, metrics = mapping(raw.get("info")), mapping(raw.get("token_usage")), numbers(raw.get("metrics"))
+    example = " ".join(part for part in (env, example) if part) or None
+    prompt = texts(raw.get("prompt"))
+    info, usage, metrics = (
+        mapping(raw.get("info")),
+        mapping(raw.get("token_usage")),
+        numbers(raw.get("metrics")),
+    )
     truncated, policy = raw.get("is_truncated"), integer(raw.get("policy_version"))
     return Rollout(
         step=place.step,
-        group=place.group or task,
+        group=place.group or example,
         reward=reward,
         rewards={name: value for name, value in metrics.items() if not _COUNTS.fullmatch(name)} or None,
         split=place.split,
-        task=task,
+        task=task_name(example, prompt),
         family=text(info.get("family")) or env,
         tier=text(info.get("tier")) or text(info.get("difficulty")),
-        prompt=texts(raw.get("prompt")),
+        prompt=prompt,
         completion=_said(raw.get("completion")),
         messages=_turns(raw),
         advantage=number(raw.get("advantage")),

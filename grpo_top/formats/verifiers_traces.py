@@ -20,8 +20,15 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Sampling
 
 LIMITS = frozenset(
-    ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens", "context_length")
-    + ("harness_timeout", "compaction_failed")
+    (
+        "max_turns",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_total_tokens",
+        "context_length",
+        "harness_timeout",
+        "compaction_failed",
+    )
 )
 """Stop conditions that cut a trace short."""
 
@@ -68,14 +75,18 @@ class Intended:
             return deployed
         run = self.of_run or {}
         return {
-            name: value for name, value in deployed.items() if own.get(name) != value or run.get(name) == value
+            name: value
+            for name, value in deployed.items()
+            if own.get(name) != value or run.get(name) == value
         } or None
 
 
 def traces_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The traces of an episode that belong to the policy; a line that is a trace is its only one."""
     traces = raw.get("traces")
-    found = [trace for trace in traces if isinstance(trace, dict)] if isinstance(traces, list) else [dict(raw)]
+    found = (
+        [trace for trace in traces if isinstance(trace, dict)] if isinstance(traces, list) else [dict(raw)]
+    )
     return [trace for trace in found if mapping(trace.get("agent")).get("trainable") is not False]
 
 
@@ -107,7 +118,9 @@ def note_intended(raw: Mapping[str, Any], intended: Intended) -> Iterator[Run]:
             yield Run(sampling=intended.of_run)
 
 
-def rollouts(raw: Mapping[str, Any], place: Place, location: Location, intended: Intended) -> Iterator[Rollout]:
+def rollouts(
+    raw: Mapping[str, Any], place: Place, location: Location, intended: Intended
+) -> Iterator[Rollout]:
     """One rollout for each trace of the policy, in order; `location.part` counts them."""
     family, versions = environment(raw), policy_span(raw)
     for part, trace in enumerate(traces_of(raw)):
@@ -273,7 +286,10 @@ def _termination(trace: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -
 
 
 def _time(trace: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> float | None:
-    for span in (*(call.get("time") for call in reversed(calls)), mapping(trace.get("timing")).get("scoring")):
+    for span in (
+        *(call.get("time") for call in reversed(calls)),
+        mapping(trace.get("timing")).get("scoring"),
+    ):
         if end := timestamp(mapping(span).get("end")):
             return end
     return None

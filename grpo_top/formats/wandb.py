@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Record
 
 NAME = "wandb"
-MAGIC = b":W&B"
+MAGIC = b":W&B\xe1\xbe"
 
 _HISTORY, _CONFIG, _RUN, _EXIT = 2, 5, 17, 18
 _FOLDER = re.compile(r"(?:offline-)?run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")

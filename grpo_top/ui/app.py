@@ -1,4 +1,7 @@
-"""The Textual app: holds the view that every screen draws, and the monitor that brings newer ones."""
+"""The Textual app: holds the view that every screen draws, and the monitor that brings newer ones.
+
+What the first frame does not need is imported after it, in `_load`: a user sees at once that grpo-top has started.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 from textual.app import App, SystemCommand
-from textual.widgets import Input
 
-from grpo_top.config import Settings
-from grpo_top.monitor import LiveMonitor, Monitor
 from grpo_top.ui.glyphs import ASCII, UNICODE, Glyphs
 from grpo_top.ui.keys import APP_KEYS, bindings
-from grpo_top.ui.screens.base import RunScreen
-from grpo_top.ui.screens.browser import BrowserScreen
-from grpo_top.ui.screens.findings import FindingsScreen
-from grpo_top.ui.screens.help import HelpScreen
-from grpo_top.ui.screens.monitor import MonitorScreen
-from grpo_top.ui.screens.panel import PanelScreen
+from grpo_top.ui.screens.opening import OpeningScreen
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, THEMES, choose_theme
-from grpo_top.ui.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,7 +23,11 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.screen import Screen
 
+    from grpo_top.config import Settings
+    from grpo_top.monitor import LiveMonitor, Monitor
     from grpo_top.snapshot import Snapshot
+    from grpo_top.ui.screens.base import RunScreen
+    from grpo_top.ui.view import View
 
 _STDIN = 0
 _THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
@@ -40,10 +37,15 @@ def run(
     where: Sequence[str], settings: Settings, *, format_name: str | None, ascii_only: bool, theme: str | None
 ) -> int:
     """Show a run until the user leaves; the exit status."""
-    monitor = Monitor(where, settings, format_name=format_name)
+
+    def open_monitor() -> Monitor:
+        from grpo_top.monitor import Monitor
+
+        return Monitor(where, settings, format_name=format_name)
+
     app = GrpoTop(
-        monitor.snapshot(),
-        monitor,
+        open_monitor=open_monitor,
+        where=where,
         settings=settings,
         glyphs=ASCII if ascii_only else UNICODE,
         theme=theme_name(theme, os.environ),
@@ -68,8 +70,10 @@ class GrpoTop(App[int]):
     """A run on the screen.
 
     Args:
-        first: the picture to begin with.
+        first: the picture to begin with; without it, `open_monitor` brings one once the first frame is there.
         monitor: what brings newer ones; without it `first` is shown, and what `take` is given.
+        open_monitor: makes the monitor.
+        where: what is being opened, for the first frame.
         settings: what the user has set; the screens show it beside the rules.
         glyphs: the set of marks to draw with.
         theme: a name of `THEMES`.
@@ -90,9 +94,11 @@ class GrpoTop(App[int]):
 
     def __init__(
         self,
-        first: Snapshot,
+        first: Snapshot | None = None,
         monitor: Monitor | None = None,
         *,
+        open_monitor: Callable[[], Monitor] | None = None,
+        where: Sequence[str] = (),
         settings: Settings | None = None,
         glyphs: Glyphs = UNICODE,
         theme: str = DARK_NAME,
@@ -100,15 +106,19 @@ class GrpoTop(App[int]):
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(ansi_color=True if theme == ANSI_NAME else None)
-        self.settings = settings or Settings()
         self.glyphs = glyphs
-        self.where = () if monitor is None else monitor.where
+        self.where = tuple(where) if monitor is None else monitor.where
+        self._settings = settings
+        self._open_monitor = open_monitor
         self._clock = clock
-        self._newest = first
         self._period = 1 / redraws_per_second
         self._has_terminal = os.isatty(_STDIN)
-        self._live = None if monitor is None else LiveMonitor(monitor, self.take)
-        self.view = View(first, None, clock())
+        self._live: LiveMonitor | None = None
+        self._bottom = 1
+        """Screens that are never left: the monitor, and the first frame under it."""
+        self._view: View | None = None
+        if first is not None:
+            self._begin(first, monitor)
         self._presented = 0.0
         """When the view was last drawn, by the clock."""
         for own in THEMES.values():
@@ -116,12 +126,32 @@ class GrpoTop(App[int]):
         self.theme = theme
         self.animation_level = "none"
 
+    @property
+    def view(self) -> View:
+        """What every screen draws; there is one as soon as there is a screen to draw it."""
+        if self._view is None:
+            raise RuntimeError("nothing has been opened yet")
+        return self._view
+
+    @property
+    def settings(self) -> Settings:
+        """What the user has set; the screens show it beside the rules."""
+        if self._settings is None:
+            from grpo_top.config import Settings
+
+            self._settings = Settings()
+        return self._settings
+
     def take(self, snapshot: Snapshot) -> None:
         """Take a newer picture; the next redraw shows it. Safe from any thread."""
         self._newest = snapshot
 
     def get_default_screen(self) -> Screen[None]:
-        """The monitor lies under everything else."""
+        """The monitor lies under everything else, once there is something to show."""
+        if self._view is None:
+            return OpeningScreen(self.where)
+        from grpo_top.ui.screens.monitor import MonitorScreen
+
         return MonitorScreen()
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -133,11 +163,17 @@ class GrpoTop(App[int]):
         self.set_interval(self._period, self._tick)
         if self._live is not None:
             self.call_after_refresh(self._live.start)
+        elif self._open_monitor is not None:
+            self.call_after_refresh(self.run_worker, self._load, thread=True)
 
     def on_unmount(self) -> None:
         """End the reading."""
         if self._live is not None and self._live.is_alive():
             self._live.stop()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
+        """Until something is open, one can only leave."""
+        return self._view is not None or action in ("quit", "ctrl+c")
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002
         """What the command palette offers: this app's own commands alone."""
@@ -157,7 +193,7 @@ class GrpoTop(App[int]):
 
     async def action_back(self) -> None:
         """Leave the top screen, never the monitor."""
-        if len(self.screen_stack) > 1:
+        if len(self.screen_stack) > self._bottom:
             self.pop_screen()
 
     def action_pause(self) -> None:
@@ -173,35 +209,80 @@ class GrpoTop(App[int]):
         steps, at = self.view.steps, self.view.step
         if at is None or not len(steps):
             return
-        row = int(np.searchsorted(steps, at, side="right")) - 1 + by
+        row = int(steps.searchsorted(at, side="right")) - 1 + by
         self._look_at(int(steps[min(max(row, 0), len(steps) - 1)]))
 
     def action_findings(self, selected: str | None = None) -> None:
         """Open the findings, at one of them where it is named."""
+        from grpo_top.ui.screens.findings import FindingsScreen
+
         if not isinstance(self.screen, FindingsScreen):
             self.push_screen(FindingsScreen(selected))
 
     def action_panel(self, panel: str) -> None:
         """Open a panel whole."""
+        from grpo_top.ui.screens.panel import PanelScreen
+
         self.push_screen(PanelScreen(panel))
 
     def action_rollouts(self) -> None:
         """Open the browser at the view's step."""
+        from grpo_top.ui.screens.browser import BrowserScreen
+
         if not isinstance(self.screen, BrowserScreen):
             self.push_screen(BrowserScreen(step=self.view.step))
 
     async def action_search(self) -> None:
         """Open the browser at its filter."""
+        from grpo_top.ui.screens.browser import BrowserScreen
+
         browser = BrowserScreen(step=self.view.step)
         await self.push_screen(browser)
         browser.action_filter()
 
     def action_help(self) -> None:
         """Show the keys of the screen on top."""
-        if isinstance(self.screen, RunScreen):
-            self.push_screen(HelpScreen(self.screen.keys()))
+        from grpo_top.ui.screens.help import HelpScreen
+
+        if (screen := self._run_screen) is not None:
+            self.push_screen(HelpScreen(screen.keys()))
+
+    @property
+    def _run_screen(self) -> RunScreen | None:
+        """The screen on top, where it is one that shows the run."""
+        from grpo_top.ui.screens.base import RunScreen
+
+        return self.screen if isinstance(self.screen, RunScreen) else None
+
+    def _load(self) -> None:
+        """Import what the screens need and open what was asked for, beside the first frame."""
+        from grpo_top.ui.screens.monitor import MonitorScreen
+
+        if self._open_monitor is None:
+            return
+        monitor = self._open_monitor()
+        first = monitor.snapshot()
+        if self.is_running:
+            self.call_from_thread(self._opened, first, monitor, MonitorScreen())
+
+    def _opened(self, first: Snapshot, monitor: Monitor, screen: Screen[None]) -> None:
+        self._begin(first, monitor)
+        self._bottom += 1
+        self.push_screen(screen)
+        if self._live is not None:
+            screen.call_after_refresh(self._live.start)
+
+    def _begin(self, first: Snapshot, monitor: Monitor | None) -> None:
+        from grpo_top.monitor import LiveMonitor
+        from grpo_top.ui.view import View
+
+        self._newest = first
+        self._view = View(first, None, self._clock())
+        self._live = None if monitor is None else LiveMonitor(monitor, self.take)
 
     def _steady_cursors(self) -> None:
+        from textual.widgets import Input
+
         for line in self.screen.query(Input):
             line.cursor_blink = False
 
@@ -213,21 +294,23 @@ class GrpoTop(App[int]):
         if self._has_terminal and not os.isatty(_STDIN):
             self.exit()  # the terminal has gone; reading from what is left of it would spin
             return
+        if self._view is None:
+            return
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
-        view = View(self._newest, self.view.cursor, self._clock(), error)
+        view = replace(self._view, snapshot=self._newest, now=self._clock(), error=error)
         judged = view.snapshot.judged_step != self.view.snapshot.judged_step
         if judged or view.error != self.view.error:
             self._present(view)
         elif abs(view.now - self._presented) >= 1:
             if view.key != self.view.key:
                 self._present(view)
-            elif isinstance(self.screen, RunScreen):
+            elif (screen := self._run_screen) is not None:
                 self._presented = view.now
-                self.view = view
-                self.screen.refresh_title(view)
+                self._view = view
+                screen.refresh_title(view)
 
     def _present(self, view: View) -> None:
-        self.view = view
+        self._view = view
         self._presented = view.now
-        if isinstance(self.screen, RunScreen):
-            self.screen.present(view)
+        if (screen := self._run_screen) is not None:
+            screen.present(view)

@@ -37,7 +37,7 @@ def truncated(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 
 
 def browser(snapshot: Snapshot, **options: object) -> Shown:
-    return Shown(snapshot, lambda: BrowserScreen(), **options)
+    return Shown(snapshot, BrowserScreen, **options)
 
 
 # ---- three columns
@@ -57,7 +57,9 @@ async def test_a_wide_window_shows_steps_groups_rollouts_and_a_preview(cold: Sna
     assert any("Preview  #0" in line and "enter replay" in line for line in screen)
 
 
-async def test_a_step_shows_its_reward_the_spread_of_its_groups_and_the_share_of_flat_ones(cold: Snapshot) -> None:
+async def test_a_step_shows_its_reward_the_spread_of_its_groups_and_the_share_of_flat_ones(
+    cold: Snapshot,
+) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
         screen = await shown(pilot)
     assert line_with(screen, "┃   109 ")[:37] == "┃   109   1.042   ▅▁▂▁    50%       ┃"
@@ -324,7 +326,9 @@ async def test_keys_do_not_wait_for_a_disk(cold: Snapshot) -> None:
 
 
 async def test_a_file_that_is_gone_leaves_the_numbers_and_says_so(cold: Snapshot) -> None:
-    app = browser(replace(cold, read=lambda row: Gone("rollouts.jsonl: No such file; its numbers still stand")))
+    app = browser(
+        replace(cold, read=lambda row: Gone("rollouts.jsonl: No such file; its numbers still stand"))
+    )
     async with app.run_test(size=WIDE) as pilot:
         screen = await shown(pilot)
     assert "0.76  0.022    2/8" in screen[5]
@@ -377,7 +381,7 @@ def hostile_records() -> list[dict[str, object]]:
         }
     ]
     for index in range(4):
-        name, text = list(HOSTILE.items())[index]
+        text = list(HOSTILE.values())[index]
         records.append(
             {
                 "kind": "rollout",
@@ -406,11 +410,15 @@ def hostile_records() -> list[dict[str, object]]:
 
 
 def unsafe(text: str) -> set[str]:
-    return {character for character in text if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}}
+    return {
+        character for character in text if unicodedata.category(character) in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    }
 
 
 @pytest.mark.parametrize("size", [WIDE, MIDDLE, NARROW])
-async def test_nothing_that_a_model_wrote_reaches_the_terminal_raw(tmp_path: Path, size: tuple[int, int]) -> None:
+async def test_nothing_that_a_model_wrote_reaches_the_terminal_raw(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
     app = browser(read(tmp_path, hostile_records()))
     async with app.run_test(size=size) as pilot:
         for key in ("", "enter", "enter", "enter"):
@@ -425,7 +433,11 @@ async def test_nothing_that_a_model_wrote_reaches_the_terminal_raw(tmp_path: Pat
 
 async def test_in_ascii_the_screen_itself_is_ascii(cold: Snapshot) -> None:
     async with browser(cold, glyphs=ASCII).run_test(size=WIDE) as pilot:
-        screens = [await shown(pilot), await shown(pilot, "down", "enter", "enter"), await shown(pilot, "enter")]
+        screens = [
+            await shown(pilot),
+            await shown(pilot, "down", "enter", "enter"),
+            await shown(pilot, "enter"),
+        ]
     for screen in screens:
         assert {character for line in screen[2:] for character in line if not character.isascii()} <= set()
 

@@ -73,7 +73,9 @@ def test_going_down_and_going_up_meet_the_same_lines(text: str, width: int) -> N
 
 
 @given(TEXTS, st.integers(10, 30))
-def test_no_line_is_wider_than_its_width_and_none_holds_what_a_terminal_acts_on(text: str, width: int) -> None:
+def test_no_line_is_wider_than_its_width_and_none_holds_what_a_terminal_acts_on(
+    text: str, width: int
+) -> None:
     for line in rows(text, width):
         assert cell_len(line) <= width
         assert not {character for character in line if unicodedata.category(character) in {"Cc", "Cf", "Cs"}}
@@ -109,7 +111,9 @@ def test_ten_megabytes_open_within_a_tenth_of_a_second_at_either_end():
 
 
 def test_a_document_goes_from_piece_to_piece_and_back():
-    document = Document([Fixed(([("head", "dim")],)), Passage("one two", BAR, 0), Fixed(([("end", "dim")],))], 7)
+    document = Document(
+        [Fixed(([("head", "dim")],)), Passage("one two", BAR, 0), Fixed(([("end", "dim")],))], 7
+    )
     places = document.places(document.first, 10)
     assert [place.piece for place in places] == [0, 1, 1, 2]
     back = [document.last]
@@ -142,7 +146,9 @@ async def test_a_page_scrolls_to_its_end_and_no_further() -> None:
 async def test_a_page_that_is_wrapped_anew_stays_at_the_same_text() -> None:
     async with OneText().run_test(size=(60, 12)) as pilot:
         text = pilot.app.query_one(WrappedText)
-        text.open(lambda width: [Passage("\n".join(f"{number} {'word ' * 12}" for number in range(40)), BAR, 0)])
+        text.open(
+            lambda width: [Passage("\n".join(f"{number} {'word ' * 12}" for number in range(40)), BAR, 0)]
+        )
         text.show(Frame(), None)
         text.reveal(0, 0)
         text.scroll(30)

@@ -197,11 +197,16 @@ def keep_seen(top: int, first: int, last: int, height: int) -> int:
     return max(0, min(top, first))
 
 
-def path_row(path: Sequence[str], width: int, glyphs: Glyphs, right: Sequence[Run] = ()) -> Row:
-    """Where one is: `Monitor › Findings › SAMPLER_DRIFT`, and how to leave."""
+def path_row(
+    path: Sequence[str], width: int, glyphs: Glyphs, words: str = "", right: Sequence[Run] = ()
+) -> Row:
+    """Where one is: `Monitor › Findings › SAMPLER_DRIFT`, what it asks, if there is room, and how to leave."""
     runs: Row = []
     for place, name in enumerate(path):
         runs += [(f" {glyphs.path} " if place else " ", "faint")]
         runs += [(name, "text bold" if place == len(path) - 1 else "dim")]
     leave: Row = [("esc", "accent bold"), (" back", "dim"), *right, (" ", "")]
+    asked: Run = (f"   {words}", "dim")
+    if words and width_of([*runs, asked, *leave]) < width:
+        runs.append(asked)
     return ends(runs, leave, width, glyphs.ellipsis)

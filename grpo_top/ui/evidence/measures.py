@@ -98,6 +98,16 @@ _FIELDS = {
     "policy_version": "policy versions",
     "version_lag_max": "policy versions",
     "termination": "endings",
+    "distinct_texts_mean": "completions",
+    "duplicate_frac": "completions",
+    "repetition_frac": "completions",
+    "gibberish_frac": "completions",
+    "completion_tokens_mean": "lengths",
+    "reward_length_corr": "lengths",
+    "component_mean": "reward components",
+    "component_zero_variance": "reward components",
+    "clip_frac": "clip fraction",
+    "task": "task ids",
 }
 """What a log would have to hold for a series to be known, where that is not the series' own name."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from grpo_top.ui.panels.catalogue import Panel
     from grpo_top.ui.panels.facts import PanelFacts
     from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.chart import ChartSpec
     from grpo_top.ui.widgets.strips import Run
 
 _LABELS = 6
@@ -50,11 +51,14 @@ def chart_box(
     inner = width - 4
     role = STATUS_ROLES[facts.border] if facts.border >= Status.WARN else "border"
     if plot is None:
-        said = facts.missing or "nothing to draw yet"
-        rows: list[Row] = [[(f"{glyphs.unknown} ", "info"), (said, "dim")]]
-        return box(
-            Frame([(panel.title, "text bold")], role=role), aired(rows, width, glyphs), width, height, glyphs
-        )
+        said: Row = [(f"{glyphs.unknown} ", "info"), (facts.missing or "nothing to draw yet", "dim")]
+        under = companion_plot(view, opened, "")
+        rows = [
+            said,
+            *([] if under is None else [[], *_companion(under, under.spec, inner, height - 4, glyphs)]),
+        ]
+        frame = Frame([(panel.title, "text bold")], role=role)
+        return box(frame, aired(rows, width, glyphs), width, height, glyphs)
     facts_runs = _header(view, opened, plot, facts, settings, inner - len(plot.title) - 8, glyphs)
     frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, role=role)
     rows = _rows(view, panel, opened, plot, inner, height - 2, glyphs)
@@ -80,10 +84,15 @@ def _rows(
     rows = [lane_row(lane, column, view.step or 0, width, glyphs) for lane in over]
     rows += draw(spec, width, rest, glyphs)
     if under is not None and lower is not None:
-        words = f"  {under.words}" if under.words else ""
-        title: Row = [(" " * (spec.label_width + 1), ""), (glyphs.plain(under.title), "series2 bold")]
-        rows += [[*title, (glyphs.plain(words), "dim")], *draw(lower, width, _COMPANION, glyphs)]
+        rows += _companion(under, lower, width, _COMPANION + 1, glyphs)
     return rows
+
+
+def _companion(under: Plot, spec: ChartSpec, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+    """The companion's chart, under its title."""
+    words = f"  {under.words}" if under.words else ""
+    title: Row = [(" " * (spec.label_width + 1), ""), (glyphs.plain(under.title), "series2 bold")]
+    return [[*title, (glyphs.plain(words), "dim")], *draw(spec, width, height - 1, glyphs)]
 
 
 def _end(plot: Plot) -> int:

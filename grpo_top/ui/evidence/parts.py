@@ -167,8 +167,8 @@ def part_rows(
     told = told_of(view, opened)
     columns = [Column(""), *(Column(name, right=True, rank=place) for place, name in enumerate(told))]
     spans = [
-        (f"steps {windows.now.text}" if windows.now else "", now, True),
-        (f"steps {windows.before.text}, {windows.what}" if windows.before else "", before, False),
+        (windows.now.words if windows.now else "", now, True),
+        (f"{windows.before.words}, {windows.what}" if windows.before else "", before, False),
     ]
     body: list[list[list[Run]]] = []
     heads: dict[int, str] = {}

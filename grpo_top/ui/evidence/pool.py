@@ -39,6 +39,8 @@ class Pool:
         self.groups = int(offsets[-1])
         self.step: Ints = np.repeat([step for step, _ in batches], sizes).astype(np.int64)
         """Each group's step."""
+        self.number: Ints = _joined([np.arange(size) for size in sizes], np.int64)
+        """Each group's number within its step."""
         self.reward: Floats = _joined([batch.reward for _, batch in batches], np.float64)
         self.passed: Floats = passed if len(passed) == self.groups else np.full(self.groups, np.nan)
         """Successful rollouts of each group, NaN unknown."""

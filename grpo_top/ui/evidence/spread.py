@@ -167,7 +167,7 @@ def spread_rows(
             continue
         total = f"   {numbers.count(sum(counts))} {what}"
         rows += [[]] if rows else []
-        rows.append([(f"steps {glyphs.plain(span.text)}", "text"), (total, "dim")])
+        rows.append([(glyphs.plain(span.words), "text"), (total, "dim")])
         for index, (label, count) in enumerate(zip(bins.labels, counts, strict=True)):
             own = "warn" if index == loud and count else role
             rows.append(

@@ -26,6 +26,11 @@ class Span(NamedTuple):
         """`91–110`."""
         return numbers.span(self.first, self.last)
 
+    @property
+    def words(self) -> str:
+        """`steps 91–110`, `step 1`."""
+        return f"step{'s' if self.first != self.last else ''} {self.text}"
+
 
 class Windows(NamedTuple):
     """Now, and what it is compared with; None where there are no such steps."""

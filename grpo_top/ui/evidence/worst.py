@@ -159,7 +159,7 @@ def worst_frame(pool: Pool, order: str, windows: Windows, width: int, glyphs: Gl
         (" order", "dim"),
     ]
     judged = int(pool.judged.sum())
-    steps = "" if windows.now is None else f", steps {glyphs.plain(windows.now.text)}"
+    steps = "" if windows.now is None else f", {glyphs.plain(windows.now.words)}"
     said = f"{numbers.count(int(pool.flat.sum()))} flat of {numbers.count(judged)}{steps}"
     foot: list[Run] = [(said, "dim")] if judged else []
     title = "Groups that make it so" if width >= 60 else "Groups"

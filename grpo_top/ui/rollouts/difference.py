@@ -8,9 +8,9 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
-_COMPARED_WORDS = 500
+_COMPARED_WORDS = 300
 _COMPARED_CHARACTERS = 20_000
-"""Words and characters that are compared from the first difference on: what is seen at once, in a time that is not felt."""
+"""Words and characters that are compared from the first difference on: more than is seen at once, in a moment."""
 
 
 class Piece(NamedTuple):

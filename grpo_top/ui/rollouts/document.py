@@ -45,6 +45,8 @@ class Passage:
     bar: Run
     turn: int | None = None
     role: str = "text"
+    indent: int = 0
+    """Cells between the bar's blank and the text."""
 
 
 class Place(NamedTuple):
@@ -145,8 +147,8 @@ class Document:
         known = self._wrapped.get(number)
         if known is None:
             piece = self.pieces[number]
-            text = piece.text if isinstance(piece, Passage) else ""
-            known = self._wrapped[number] = Wrapped(text, max(1, self.width - 3))
+            text, indent = (piece.text, piece.indent) if isinstance(piece, Passage) else ("", 0)
+            known = self._wrapped[number] = Wrapped(text, max(1, self.width - 3 - indent))
         return known
 
     def row(self, place: Place, paint: Paint | None = None) -> Row:
@@ -158,7 +160,7 @@ class Document:
             wrapped, line = self.wrapped(place.piece), self.line(place)
             parts = [(*line, piece.role)] if paint is None else paint.parts(piece.turn, *line, piece.role)
             texts = [(wrapped.shown(start, end), role) for start, end, role in parts if end > start]
-            row = [(" ", ""), piece.bar, (" ", ""), *texts]
+            row = [(" ", ""), piece.bar, (" " * (1 + piece.indent), ""), *texts]
         if paint is None:
             return row
         return paint.row(piece.turn, row, self.width, heading=isinstance(piece, Fixed) and piece.heading)

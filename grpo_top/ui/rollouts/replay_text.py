@@ -95,7 +95,7 @@ def text_frame(
     subject: Subject, playing: Playing | None, width: int, more: tuple[bool, bool], *, raw: bool
 ) -> Frame:
     """The border of the text."""
-    conversation = playing is not None and playing.by_turns
+    conversation = playing is not None and playing.by_turns and bool(playing.turns)
     name = "Record" if raw else "Conversation" if conversation else "Completion"
     if width < MIDDLE:
         return Frame([(name.lower(), "text bold")], shape=Shape.RULE)

@@ -136,7 +136,7 @@ def _call(call: Call, number: int, bar: tuple[str, str], glyphs: Glyphs) -> list
     end: Row = [(" ", ""), bar, (" ", ""), (")", "dim")]
     if call.problem:
         end += [("   ", ""), (f"{glyphs.warn} {glyphs.plain(call.problem)}", "warn")]
-    return [Fixed((begin,), number), Passage(call.arguments, bar, number), Fixed((end,), number)]
+    return [Fixed((begin,), number), Passage(call.arguments, bar, number, indent=2), Fixed((end,), number)]
 
 
 def _verifier(subject: Subject, rollout: Rollout | None, width: int, glyphs: Glyphs) -> list[Fixed | Passage]:

@@ -60,7 +60,9 @@ class RunScreen(Screen[None]):
         return cast("GrpoTop", self.app)
 
     def present(self, view: View) -> None:
-        """Draw the shared lines and the body; the app calls it."""
+        """Draw the shared lines and the body; the app calls it. A screen that is not there yet does it on resume."""
+        if not self.is_mounted:
+            return
         self.query_one(TitleLine).show(view)
         self.query_one(TriageStrip).show(view)
         self.show(view)
@@ -68,6 +70,8 @@ class RunScreen(Screen[None]):
 
     def refresh_title(self, view: View) -> None:
         """Draw how fresh the data is; the app calls it while nothing else is new."""
+        if not self.is_mounted:
+            return
         self.query_one(TitleLine).show(view)
 
     def refresh_keys(self) -> None:

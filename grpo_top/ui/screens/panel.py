@@ -113,6 +113,8 @@ class PanelScreen(ReadingScreen):
         self._ordered: tuple[object, list[int]] | None = None
         self._focus = GROUPS
         self._order = 0
+        self._chosen: tuple[int, int] | None = None
+        """Step and number of the group that was moved to; None follows the first of the list."""
         self._at = dict.fromkeys(BOXES, 0)
         """The selected row of each box; of a box that only scrolls, its top row."""
         self._top = dict.fromkeys((GROUPS, JUDGED), 0)
@@ -152,6 +154,8 @@ class PanelScreen(ReadingScreen):
     def action_move(self, by: int) -> None:
         """Select another row, or scroll."""
         self._at[self._focus] = max(0, self._at[self._focus] + by)
+        if self._focus == GROUPS:
+            self._choose()
         self.draw()
 
     def action_box(self, by: int) -> None:
@@ -165,6 +169,7 @@ class PanelScreen(ReadingScreen):
         keys = [panel.key for panel in PANELS]
         self._panel, self._opened = opened_panel(keys[(keys.index(self.panel) + by) % len(keys)])
         self._order = 0
+        self._chosen = None
         self._at = dict.fromkeys(self._at, 0)
         self._top = dict.fromkeys(self._top, 0)
         self.draw()
@@ -173,6 +178,7 @@ class PanelScreen(ReadingScreen):
     def action_order(self) -> None:
         """Sort the groups otherwise."""
         self._order = (self._order + 1) % len(self._opened.worst)
+        self._chosen = None
         self._at[GROUPS] = self._top[GROUPS] = 0
         self.draw()
 
@@ -220,12 +226,24 @@ class PanelScreen(ReadingScreen):
         return self._gathered
 
     def _groups(self, gathered: Gathered) -> list[int]:
-        """The groups of the last 20 steps in the order that is chosen."""
+        """The groups of the last 20 steps in the order that is chosen; a group that was moved to stays selected."""
         order = self._opened.worst[self._order]
         key = (*gathered.key, order)
         if self._ordered is None or self._ordered[0] != key:
-            self._ordered = key, ordered(gathered.pools[0], order)
+            now = gathered.pools[0]
+            self._ordered = key, ordered(now, order)
+            if self._chosen is not None:
+                places = [(int(now.step[group]), int(now.number[group])) for group in self._ordered[1]]
+                self._at[GROUPS] = places.index(self._chosen) if self._chosen in places else 0
         return self._ordered[1]
+
+    def _choose(self) -> None:
+        """Remember which group is selected, unless it is the first."""
+        gathered = self._gather()
+        groups = self._groups(gathered)
+        at = self._at[GROUPS] = min(self._at[GROUPS], max(len(groups) - 1, 0))
+        now = gathered.pools[0]
+        self._chosen = (int(now.step[groups[at]]), int(now.number[groups[at]])) if at else None
 
     def _draw(self, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         gathered = self._gather()
@@ -241,17 +259,10 @@ class PanelScreen(ReadingScreen):
         return rows
 
     def _path(self, width: int, glyphs: Glyphs) -> Row:
-        name, question = STAGES[self._panel.stage]
-        right = [("   ", ""), (glyphs.left_right, "accent bold"), (" panel", "dim")]
-        row = path_row(["Monitor", f"{self._panel.stage} {self._panel.title}"], width, glyphs, right)
-        del name
-        room = next(
-            (index for index, (text, _) in enumerate(row) if len(text.strip()) == 0 and len(text) > 4), None
-        )
-        if room is not None and len(row[room][0]) > len(question) + 5:
-            blank = row[room][0]
-            row[room : room + 1] = [(f"   {question}", "dim"), (blank[len(question) + 3 :], "")]
-        return row
+        panel = self._panel
+        path = ["Monitor", f"{panel.stage} {panel.title}"]
+        neighbours = [("   ", ""), (glyphs.left_right, "accent bold"), (" panel", "dim")]
+        return path_row(path, width, glyphs, STAGES[panel.stage][1], neighbours)
 
     def _lower(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The boxes under the chart, in as many columns as there is room for."""
