@@ -126,7 +126,8 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _print_check(snapshot: Snapshot, *, as_json: bool, series: bool, fail_on: str) -> int:
-    from grpo_top.report import check_object, check_text, worst
+    from grpo_top.check_text import check_text
+    from grpo_top.report import check_object, worst
     from grpo_top.snapshot import Status
 
     if as_json:

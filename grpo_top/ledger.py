@@ -17,7 +17,7 @@ from grpo_top.formats.names import canonical_values
 from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
 from grpo_top.pace import StepPace
-from grpo_top.records import REQUEST, Rollout
+from grpo_top.records import EVAL, REQUEST, Rollout
 from grpo_top.table import ROLLOUTS, TRAINER, StepTable
 from grpo_top.verdicts import Judge
 
@@ -66,6 +66,8 @@ class Ledger:
         self._open_end: int | None = None
         """The last step of the table when it was judged: it took in what evaluations there were past it."""
         self._newest: int | None = None
+        self._trains = False
+        """Whether a trainer's own records have been seen."""
 
     @property
     def run(self) -> RunState:
@@ -73,21 +75,26 @@ class Ledger:
         return self._runs.latest
 
     def add_rollouts(self, rollouts: Sequence[Rollout], source: int, writer: str) -> None:
-        """Take rollouts of one source in."""
+        """Take rollouts of one source in. An engine's requests make no steps where a trainer does."""
         self.version += 1
         touched = self.history.add(rollouts, source)
         counts: dict[int, int] = defaultdict(int)
         for rollout in rollouts:
-            if rollout.split != "eval":
-                counts[rollout.step] += 1
-            else:
+            if rollout.split == EVAL:
                 self.evals.rollout_steps.add(rollout.step)
+            elif rollout.split != REQUEST:
+                self._trains = True
+                counts[rollout.step] += 1
+            elif not self._trains:
+                counts[rollout.step] += 1
         for step in sorted(touched):
             if step in counts:
                 self.table.row(step)
                 self._note(writer, step, counts[step])
-            else:
+            elif step in self.evals.rollout_steps:
                 self._mark_evaluation(step)
+            elif self.judge.state.step is not None and step <= self.judge.state.step:
+                self._mark(step)
 
     def add_looks(self, looks: Sequence[SamplerLook], source: int, writer: str) -> None:
         """Take looks at samplers in, each as a request of the newest step: they do not say theirs."""
@@ -115,6 +122,7 @@ class Ledger:
         values = self._canonical(framework, record)
         if not values:
             return
+        self._trains = True
         rank = self._ranks.get(record.step, -1)
         known = self.table.of_origin(record.step, TRAINER) if rank >= 0 else {}
         if record.rank < rank:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.registry import named
 from grpo_top.records import SAMPLING_ORDER
-from grpo_top.snapshot import STAGES, Status
+from grpo_top.snapshot import Status
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from grpo_top.records import Sampling
     from grpo_top.snapshot import Finding, Series, Snapshot, SourceFacts
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
 _NUMBERS = re.compile(r"(\d+)")
 _SAMPLINGS_LISTED = 5
 CHECK_SCHEMA = "grpo-top/check/1"
-MARKS = {
-    Status.OK: "ok",
-    Status.WATCH: "watch",
-    Status.INFO: "ok",
-    Status.WARN: "WARN",
-    Status.FAIL: "FAIL",
-    Status.UNKNOWN: "?",
-}
 
 
 def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
@@ -89,11 +81,6 @@ def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
     return found
 
 
-def check_text(snapshot: Snapshot) -> str:
-    """What `check` prints for a person: the run, triage in order of cause, findings with evidence, what is unknown."""
-    return "\n".join(_lines(snapshot)) + "\n"
-
-
 def worst(snapshot: Snapshot) -> Status:
     """The worst active finding's severity; OK where none is active."""
     return max((finding.severity for finding in snapshot.findings if finding.active), default=Status.OK)
@@ -149,73 +136,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _lines(snapshot: Snapshot) -> Iterator[str]:
-    run = snapshot.run
-    what = " · ".join(part for part in (run.framework, run.algorithm) if part)
-    yield safe(
-        f"{run.name or 'run'}  {what}  steps {_span(run.first_step, run.last_step)}, {run.rollouts:,} rollouts, "
-        f"{run.groups:,} groups, {run.evals:,} evaluations"
-    )
-    if run.recording:
-        yield f"  {safe(run.recording)}"
-    yield ""
-    yield "triage, in order of cause"
-    for stage in snapshot.triage:
-        question = STAGES[stage.stage][1]
-        ids = ", ".join(stage.findings)
-        yield f"  {stage.stage} {stage.name:<11} {MARKS[stage.status]:<6} {ids or question}"
-    yield ""
-    active = [finding for finding in snapshot.findings if finding.active and finding.severity > Status.INFO]
-    notes = [finding for finding in snapshot.findings if finding.active and finding.severity == Status.INFO]
-    cleared = [finding for finding in snapshot.findings if not finding.active]
-    if not active:
-        yield "no finding stands"
-    for finding in active:
-        yield from _finding_lines(finding, snapshot.first_cause)
-    for finding in notes:
-        yield f"note: {finding.id}, since step {finding.first_step}: {safe(finding.summary)}"
-    for finding in cleared:
-        yield f"cleared: {finding.id}, steps {_episodes(finding)}: {safe(finding.summary)}"
-    if snapshot.unknown:
-        yield ""
-        yield "cannot be judged"
-        for id_, needs in snapshot.unknown:
-            yield f"  ? {id_}: needs {', '.join(needs)}"
-    if snapshot.skipped_count:
-        yield ""
-        yield f"{snapshot.skipped_count:,} records skipped, the first of them:"
-        for record in snapshot.skipped[:5]:
-            at = f"line {record.line}" if record.line is not None else f"offset {record.offset}"
-            yield f"  {safe(record.where)}, {at}: {safe(record.reason)}"
-
-
-def _finding_lines(finding: Finding, first_cause: str | None) -> Iterator[str]:
-    role = ""
-    if finding.id == first_cause:
-        role = "  first cause, stop here first"
-    elif finding.caused_by:
-        role = f"  follows from {finding.caused_by}"
-    yield f"{MARKS[finding.severity]} {finding.id}  since step {finding.first_step}{role}"
-    yield f"     {safe(finding.summary)}"
-    if finding.rollouts:
-        refs = ", ".join(f"step {ref.step} group {ref.group} #{ref.index}" for ref in finding.rollouts[:3])
-        yield f"     see {safe(refs)} in {safe(finding.rollouts[0].where)}"
-    if finding.id == first_cause:
-        for number, step in enumerate(finding.try_next, 1):
-            yield f"     {number}. {step}"
-
-
-def _episodes(finding: Finding) -> str:
-    spans: Iterable[str] = (_span(first, last) for first, last in finding.episodes)
-    return ", ".join(spans)
-
-
-def _span(first: int | None, last: int | None) -> str:
-    if first is None or last is None:
-        return "none"
-    return str(first) if first == last else f"{first}-{last}"
 
 
 def inspect_text(snapshot: Snapshot) -> str:

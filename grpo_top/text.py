@@ -14,19 +14,24 @@ def normalised(text: str) -> str:
     return " ".join(text.split())
 
 
-_BLANKS = bytes.maketrans(b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f", b" " * 9)
+_BLANKS = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f "
+_AS_SPACE = bytes.maketrans(_BLANKS, b" " * len(_BLANKS))
+
+
+def folded(text: str) -> bytes:
+    """The normalised text in UTF-8."""
+    if not text.isascii():
+        return normalised(text).encode("utf-8", "surrogatepass")
+    # On bytes this is three times as quick as splitting into words and joining them.
+    data = text.encode("ascii").translate(_AS_SPACE).strip(b" ")
+    while b"  " in data:
+        data = data.replace(b"  ", b" ")
+    return data
 
 
 def text_hash(text: str) -> int:
     """A signed 64-bit hash of the normalised text, the same in every process."""
-    if text.isascii():
-        # Every rollout passes here: on bytes this is three times as quick as splitting into words and joining them.
-        data = text.encode("ascii").translate(_BLANKS).strip(b" ")
-        while b"  " in data:
-            data = data.replace(b"  ", b" ")
-    else:
-        data = normalised(text).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little", signed=True)
+    return int.from_bytes(blake2b(folded(text), digest_size=8).digest(), "little", signed=True)
 
 
 _LOOP_REPEATS = 3
@@ -54,13 +59,11 @@ def ends_in_loop(text: str) -> bool:
     if size < _LOOP_CHARACTERS:
         return False
     longest = size // _LOOP_REPEATS
-    end = size - 1
     needle = text[-_NEEDLE:]
-    found = text.rfind(needle, max(0, size - longest - _NEEDLE), end)
-    if found < 0:
+    if needle not in text[max(0, size - longest - _NEEDLE) : -1]:  # twice as quick as `find`, and nearly always so
         return False
     backwards = text[::-1]  # `find` is linear for long needles, `rfind` is not
-    period = size - _NEEDLE - found
+    period = backwards.find(needle[::-1], 1)
     while 0 < period <= longest:
         repeats = max(_LOOP_REPEATS, -(-_LOOP_CHARACTERS // period))
         whole = period * repeats
@@ -75,8 +78,12 @@ _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0B, 0x0C, 0x0D})
 _JUNK = re.compile("[\ufffd\x80-\x9f\ud800-\udfff\ue000-\uf8ff]")
 _PADDING = re.compile(
     r"(?i)<｜[^｜<>]{1,40}｜>|<\|?(?:pad|endoftext|end_of_text|finetune_right_pad_id|vision_pad|image_pad|eos|bos|unk|mask|s|/s|"
-    r"im_end|im_start|eot_id|reserved_special_token_\d+|extra_id_\d+|unused\d+)\|?>|\[(?:PAD|UNK|MASK)\]"
+    r"im_end|im_start|eot_id|reserved_special_token_\d{1,6}|extra_id_\d{1,6}|unused\d{1,6})\|?>|\[(?:PAD|UNK|MASK)\]"
 )
+_LONGEST_TOKENS = {"<": 44, "[": 6}
+"""How a padding token begins → the most characters that one which begins so can have."""
+_PERHAPS_BLANK = _BLANKS + bytes(range(0x80, 0xC0)) + b"\xc2\xe1\xe2\xe3"
+"""Bytes of UTF-8 without which one byte at most is left of a character, and none of white space."""
 
 
 def gibberish(text: str) -> bool:
@@ -88,11 +95,19 @@ def gibberish(text: str) -> bool:
     junk = len(data) - len(data.translate(None, _CONTROLS))
     if not text.isascii():
         junk += len(_JUNK.findall(text))
-    if "<" in text or "[" in text:
-        tokens = _PADDING.findall(text)
-        if len(tokens) > 1:
-            junk += sum(map(len, tokens))
-    return junk > 0 and 2 * junk >= len("".join(text.split()))
+    return mostly_padding(text, junk)
+
+
+def mostly_padding(text: str, junk: int = 0) -> bool:
+    """Whether padding tokens, with `junk` other characters, are half of what is not white space."""
+    most = junk + sum(longest * text.count(start) for start, longest in _LONGEST_TOKENS.items() if start in text)
+    # Tags and brackets are common, and looking whether they are padding is slow.
+    if not most or 2 * most < len(text.encode("utf-8", "surrogatepass").translate(None, _PERHAPS_BLANK)):
+        return False
+    tokens = _PADDING.findall(text)
+    if len(tokens) > 1:
+        junk += sum(map(len, tokens))
+    return junk > 0 and 2 * junk >= sum(map(len, text.split()))
 
 
 # ---- shown

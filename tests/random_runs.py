@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from random import Random
+from typing import TYPE_CHECKING
 
 from grpo_top.records import Eval, Record, Rollout, Run, Sampling, Skipped, Step
 
-TEXTS = ("4", "5", "the answer is 4", "no no no no no no no", "\ufffd" * 20, "a longer answer that counts to 4")
+if TYPE_CHECKING:
+    from random import Random
+
+TEXTS = (
+    "4",
+    "5",
+    "the answer is 4",
+    "no no no no no no no",
+    "\ufffd" * 20,
+    "a longer answer that counts to 4",
+)
 METRICS = (
     "reward",
     "reward_std",
@@ -59,7 +69,9 @@ def habits(random: Random) -> Habits:
         errors=random.choice([0.0, 0.0, 0.3]),
         lag=random.choice([0, 1, 5]),
         groups=random.choice([0, 1, 2, 6]),
-        metrics={name: random.choice(NUMBERS) for name in random.sample(METRICS, random.randint(0, len(METRICS)))},
+        metrics={
+            name: random.choice(NUMBERS) for name in random.sample(METRICS, random.randint(0, len(METRICS)))
+        },
     )
 
 
@@ -118,9 +130,13 @@ def written(random: Random, steps: int) -> list[list[Record]]:
         if of.metrics and random.random() < 0.9:
             events.append([step_of(random, step, of)])
         if random.random() < 0.15:
-            events.append([Eval(step, {"reward": random.choice(NUMBERS[:6])}, random.choice(["heldout", "math"]))])
+            events.append(
+                [Eval(step, {"reward": random.choice(NUMBERS[:6])}, random.choice(["heldout", "math"]))]
+            )
         if random.random() < 0.05:
-            events.append([Rollout(step + 1, "e", 0.5, index=0, split="eval", prompt="1 + 2 =", completion="3")])
+            events.append(
+                [Rollout(step + 1, "e", 0.5, index=0, split="eval", prompt="1 + 2 =", completion="3")]
+            )
         if random.random() < 0.03:
             events.append([random.choice(RUNS)])
         if random.random() < 0.03:

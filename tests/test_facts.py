@@ -138,3 +138,17 @@ def test_one_prompt_asked_in_two_groups_is_cut_where_the_order_keeps_groups_toge
 
 def test_a_shuffled_order_is_never_cut() -> None:
     assert by_prompt("abacbabcaabaacac").groups == 3
+
+
+def test_a_rollout_whose_last_policy_version_alone_is_known_may_be_mixed_or_not() -> None:
+    batch = batch_of([[0, 1]], policy_version=[None, None], policy_version_end=[4, 5])
+    found = measured(batch)
+    assert found["policy_version"] == 5.0
+    assert "mixed_version_frac" not in found
+
+
+def test_where_flat_groups_never_reach_the_log_their_share_is_unknown() -> None:
+    run = RunState(drops_flat_groups=True)
+    found = measured(batch_of([[0.0, 1.0], [1.0, 0.0]]), run)
+    assert not {"zero_variance_group_frac", "trainable_ratio", "all_fail_group_frac"} & found.keys()
+    assert found["group_reward_std_mean"] == 0.5

@@ -158,3 +158,11 @@ def test_a_source_that_was_rewritten_can_be_forgotten() -> None:
     assert history.forget(0) == {1, 2}
     assert history.rows_of(1).tolist() == []
     assert history.rows_of(2).tolist() == [2]
+
+
+def test_a_copy_in_another_file_replaces_and_is_no_restart() -> None:
+    history = History()
+    history.add([rollout(), rollout(step=2)], source=0)
+    history.add([rollout(step=2, reward=0.5), rollout(reward=0.5)], source=1)
+    assert history.rows_of(1).tolist() == [3]
+    assert history.restarts == {}

@@ -259,3 +259,28 @@ def wait_until(holds: object, seconds: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+def test_the_framework_is_told_by_its_files_where_no_record_says_it(tmp_path: Path) -> None:
+    unpack_sample("nemo-rl-truncation", tmp_path)
+    assert read(tmp_path).run.framework == "nemo-rl"
+
+
+def test_a_step_that_is_printed_over_several_lines_is_shown_in_the_pause_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heading = "========================= Step {}/9 =========================\n"
+    log = tmp_path / "train.log"
+    log.write_text(
+        heading.format(1) + "  • Loss: 0.5\n  • Avg Reward: 0.25\n" + heading.format(2) + "  • Loss: 0.4\n"
+    )
+    monkeypatch.setattr("grpo_top.intake.STANDS_STILL_SECONDS", 0.0)
+    monitor = Monitor([str(tmp_path)], Settings())
+    while monitor.poll():
+        pass
+    assert values(monitor.snapshot(), "loss") == {1: 0.5, 2: 0.4}
+    with log.open("a") as file:
+        file.write("  • Avg Reward: 0.75\n")
+    while monitor.poll():
+        pass
+    assert values(monitor.snapshot(), "reward_mean") == {1: 0.25, 2: 0.75}

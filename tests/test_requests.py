@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from runs import group, read, run_record, step_record, unpack_sample, values, write_log
 
+from grpo_top.config import Settings
+from grpo_top.monitor import Monitor
 from grpo_top.records import Rollout
 from grpo_top.snapshot import Gone, Status
 
@@ -110,6 +112,32 @@ def test_beside_a_trainer_that_logs_no_rollouts_requests_are_the_steps_batch(tmp
     assert values(snapshot, "completion_tokens_mean") == dict.fromkeys(STEPS, 10.0)
     assert values(snapshot, "truncation_rate") == dict.fromkeys(STEPS, 0.0)
     assert values(snapshot, "reward_mean") == dict.fromkeys(STEPS, 0.5)
+
+
+def test_requests_after_the_trainers_last_step_make_no_step_of_their_own(tmp_path: Path) -> None:
+    trainer_log(tmp_path)
+    write_log(tmp_path / "requests.log", [row for step in range(1, 16) for row in requests_of(step, 1.0)])
+    snapshot = read(tmp_path)
+    assert (snapshot.run.last_step, snapshot.run.steps) == (12, 12)
+
+
+def test_requests_that_come_before_the_trainers_rows_are_there_when_these_come(tmp_path: Path) -> None:
+    log, requests = tmp_path / "log.jsonl", tmp_path / "requests.log"
+    monitor = Monitor([str(tmp_path)], Settings())
+    rows = [run_record(sampling={"temperature": 1.0})]
+    for step in STEPS:
+        write_log(requests, [row for before in range(1, step + 1) for row in requests_of(before)])
+        while monitor.poll():
+            pass
+        rows.append(step_record(step, reward=0.5))
+        write_log(log, rows)
+        while monitor.poll():
+            pass
+    monitor.read_all()
+    found, whole = monitor.snapshot(finished=True), read(tmp_path)
+    assert found.run.steps == whole.run.steps == 12
+    assert values(found, "rollouts") == values(whole, "rollouts") == dict.fromkeys(STEPS, 8.0)
+    assert [finding.onset for finding in found.findings if finding.id == "SAMPLER_DRIFT"] == [COLD]
 
 
 def test_request_logs_alone_show_the_sampling_and_when_it_changed(tmp_path: Path) -> None:

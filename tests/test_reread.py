@@ -59,3 +59,11 @@ def test_a_file_that_was_rewritten_is_not_shown_as_what_it_was(tmp_path: Path) -
     snapshot = read(log)
     write_log(log, [run_record(run="another, with a longer name"), *group(7, "b", (1, 1))])
     assert isinstance(snapshot.read(0), Gone)
+
+
+def test_another_text_of_the_same_step_is_not_shown_as_what_it_was(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
+    snapshot = read(log)
+    log.write_bytes(log.read_bytes().replace(b"a 0", b"b 0"))
+    assert isinstance(snapshot.read(0), Gone)
+    assert isinstance(snapshot.read(1), Rollout)

@@ -149,6 +149,8 @@ class TrajectoryReader(JsonLinesReader):
 class TableReader(BlockReader):
     """Reads the tables that are printed for each step, several names and values a row."""
 
+    mark: ClassVar[bytes] = "│".encode()
+
     def fresh(self) -> TableReader:
         """A reader that has read nothing."""
         return TableReader()

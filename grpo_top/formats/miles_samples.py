@@ -183,6 +183,10 @@ class TrajectoryReader(JsonLinesReader):
         self._seen_version = self._samples.version
         return [self._completed(key, rollout) for key, rollout in self._read]
 
+    def end(self) -> list[Record]:
+        """What is known at the end."""
+        return self.idle()
+
     def let_go(self) -> list[Key]:
         """Forget the texts; the samples that nobody waits for any more."""
         keys = [key for key, _ in self._read]

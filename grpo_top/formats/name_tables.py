@@ -1,9 +1,8 @@
 """Trainers' metric names: one table a framework.
 
 A table lists, for each canonical series, the trainer's keys in order of preference. `*` stands for one part of
-a name between slashes, `{}` for the part that names a component or a reason. Keys under `""` are no series,
-though a pattern fits them. The words are the trainers' own: two of them may call different things `kl`, and the
-tables say which one each means.
+a name between slashes, `{}` for the part that names a component or a reason. The words are the trainers' own:
+two of them may call different things `kl`, and the tables say which one each means.
 """
 
 from __future__ import annotations
@@ -254,15 +253,6 @@ TABLES: dict[str, Table] = {
         "tokens": ("env/all/total_ac_tokens",),
         "step_time": ("time/total",),
         "component_mean{}": ("env/all/{}",),
-        "": (
-            "env/all/ac_tokens_per_turn",
-            "env/all/ob_tokens_per_turn",
-            "env/all/turns_per_episode",
-            "env/all/total_episodes",
-            "env/all/total_turns",
-            "env/all/total_ob_tokens",
-            "env/all/total_cached_ob_tokens",
-        ),
     },
     "rllm": {
         **{name: keys for name, keys in _VERL.items() if name != "truncation_rate"},
@@ -310,6 +300,19 @@ TABLES["trl-async"] = _TRL | {
 }
 TABLES["trl-0.16"] = _TRL | {"reward_std": (), "group_reward_std_mean": ("reward_std",)}
 TABLES["verl-v1"] = _VERL | {"truncation_rate": ()}
+
+NO_SERIES = frozenset(
+    (
+        "env/all/ac_tokens_per_turn",
+        "env/all/ob_tokens_per_turn",
+        "env/all/turns_per_episode",
+        "env/all/total_episodes",
+        "env/all/total_turns",
+        "env/all/total_ob_tokens",
+        "env/all/total_cached_ob_tokens",
+    )
+)
+"""Keys that a pattern fits although they stand for no series."""
 
 OTHERS: Table = {
     "reward_mean": ("rewards/mean", "mean_reward", "objective/scores", "episode_reward"),

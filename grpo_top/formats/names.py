@@ -6,7 +6,7 @@ import re
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from grpo_top.formats.name_tables import CANONICAL, DEFINITIONS, OTHERS, TABLES
+from grpo_top.formats.name_tables import CANONICAL, DEFINITIONS, NO_SERIES, OTHERS, TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -95,7 +95,9 @@ def _lookup(framework: str | None, key: str) -> tuple[str, int] | None:
     exact, patterns = _index(framework if framework in TABLES else None)
     for candidate in (key, key.removeprefix("train/")):
         if candidate in exact:
-            return exact[candidate] if exact[candidate][0] else None
+            return exact[candidate]
+        if candidate in NO_SERIES:
+            return None
         for pattern, name, rank in patterns:
             if match := pattern.fullmatch(candidate):
                 return name.replace("{}", f"{{{match['name']}}}") if "{}" in name else name, rank

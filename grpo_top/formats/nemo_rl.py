@@ -83,7 +83,7 @@ class SampleReader(JsonLinesReader):
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout."""
         content, reward = _only(raw.get("content")), _only(raw.get("rewards"))
-        if not isinstance(content, list):
+        if not isinstance(content, list) or not content:
             raise ValueError("sample without content")
         wrote = _mask(raw)
         messages = conversation(_with_roles(content, wrote)) or []
@@ -164,6 +164,7 @@ def _asked(messages: Sequence[Message]) -> str | None:
 class ResultsReader(BlockReader):
     """Reads what is printed between one step's heading and the next, all of a step's output among it."""
 
+    mark: ClassVar[bytes] = b"===== Step "
     patience: ClassVar[int | None] = None
 
     def __init__(self) -> None:

@@ -16,7 +16,7 @@ from grpo_top.records import Location
 from grpo_top.sources.lines import Lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from grpo_top.records import Record
 
@@ -47,6 +47,8 @@ class Block(NamedTuple):
 class BlockReader(Reader):
     """Reads such blocks; a framework says what its headings, numbers and ends look like."""
 
+    mark: ClassVar[bytes]
+    """What the lines of every block have among them, so that other files cost nothing."""
     patience: ClassVar[int | None] = 60
     """Lines running without a number after which a block that has some is taken for ended; None waits for ever."""
 
@@ -119,12 +121,12 @@ class BlockReader(Reader):
         return found
 
 
-def block_claim(head: bytes, writer: str, reader: Callable[[], BlockReader], sign: bytes) -> Claim | None:
+def block_claim(head: bytes, writer: str, reader: type[BlockReader], sign: bytes) -> Claim | None:
     """A claim on printed text that holds a block, or may after a long preamble in which the framework's `sign` is."""
     if not is_text(head):
         return None
     probe = reader()
-    if probe.feed(Lines(0, head.split(b"\n"), 1)) or probe.end():
+    if reader.mark in head and (probe.feed(Lines(0, head.split(b"\n"), 1)) or probe.end()):
         confidence = 85
     elif len(head) > _LONG_PREAMBLE and sign in head:
         confidence = 25

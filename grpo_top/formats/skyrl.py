@@ -143,6 +143,8 @@ def _rows(step: int, metrics: Numbers, rank: int, location: Location = NOWHERE) 
 class StepReader(BlockReader):
     """Reads the dict that is printed for each step, one entry a line."""
 
+    mark: ClassVar[bytes] = b"{'"
+
     def fresh(self) -> StepReader:
         """A reader that has read nothing."""
         return StepReader()

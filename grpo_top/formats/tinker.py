@@ -294,6 +294,8 @@ def _joined(messages: Sequence[Message]) -> str | None:
 class TableReader(BlockReader):
     """Reads the tables that are printed for each step."""
 
+    mark: ClassVar[bytes] = "│".encode()
+
     def fresh(self) -> TableReader:
         """A reader that has read nothing."""
         return TableReader()

@@ -7,11 +7,15 @@ import pytest
 from format_reading import fed, of, opened, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import read as run_of
+from runs import unpack_sample
 
+from grpo_top.config import Settings
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.ms_swift import CompletionsReader, LoggingReader
 from grpo_top.formats.names import canonical_values
 from grpo_top.formats.registry import choose
+from grpo_top.monitor import Monitor
 from grpo_top.records import Eval, Location, Rollout, Run, Skipped, Step
 
 FOLDER = "v0-20261130-102902"
@@ -309,3 +313,22 @@ def test_garbage_between_records_loses_itself_alone():
     assert [type(record) for record in found] == [Rollout] * 4 + [Skipped] + [Rollout] * 4
     found = fed(LoggingReader(RunContext()), b"\n".join([row, row[:30], row]))
     assert [type(record) for record in found] == [Run, Step, Skipped, Step]
+
+
+# The whole run
+
+
+def test_the_trainer_state_beside_it_is_read_with_ms_swifts_words(tmp_path):
+    unpack_sample("ms-swift", tmp_path)
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    logged = monitor.ledger.table.of_origin(1, "trainer")
+    assert logged["group_reward_std_mean"] == pytest.approx(0.7405785322189331)
+    assert "reward_std" not in logged
+
+
+def test_evaluations_of_a_run_are_held_out_and_not_trained_on(tmp_path):
+    snapshot = run_of(unpack_sample("ms-swift", tmp_path))
+    assert snapshot.run.rollouts == 60 * 16
+    assert [step for step in range(1, 61) if snapshot.eval_batch(step) is not None] == [20, 40, 60]
+    assert snapshot.run.evals == 3

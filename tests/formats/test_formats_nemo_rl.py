@@ -7,9 +7,11 @@ from format_reading import batches, fed, of, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_top.config import Settings
 from grpo_top.formats.names import canonical_values
 from grpo_top.formats.nemo_rl import ResultsReader, SampleReader
 from grpo_top.formats.registry import choose
+from grpo_top.monitor import Monitor
 from grpo_top.records import Eval, Message, Rollout, Run, Skipped, Step
 
 SAMPLE = {
@@ -231,3 +233,20 @@ def test_garbage_between_records_loses_itself_alone():
     sample = json.dumps(SAMPLE).encode()
     found = fed(SampleReader(1, "train"), b"\n".join([sample, sample[:60], sample]))
     assert [type(record) for record in found] == [Rollout, Skipped, Rollout]
+
+
+# Traps of its scalars
+
+
+def test_shares_of_baselines_are_percentages():
+    metrics = {"train/baseline_reward/pct_0": 12.5, "train/baseline_reward/pct_1": 25.0}
+    assert canonical_values("nemo-rl", metrics)["zero_variance_group_frac"] == 0.375
+
+
+def test_step_10_comes_after_step_2(tmp_path):
+    for step in (1, 2, 10):
+        (tmp_path / f"train_data_step{step}.jsonl").write_text(json.dumps(SAMPLE) + "\n")
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    where = [source.where for source in monitor.snapshot(finished=True).sources]
+    assert where == ["train_data_step1.jsonl", "train_data_step2.jsonl", "train_data_step10.jsonl"]

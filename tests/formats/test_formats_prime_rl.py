@@ -1,5 +1,6 @@
 import copy
 import json
+from itertools import pairwise
 from pathlib import PurePath
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_real_file_gives_a_rollout_a_line_under_its_folders_step():
 def test_groups_are_interleaved_in_the_order_of_arrival():
     found = of(Rollout, read(ALL.format(56), b"\n".join(REAL)))
     groups = [rollout.group for rollout in found]
-    assert sum(one != other for one, other in zip(groups, groups[1:], strict=False)) > 1
+    assert sum(one != other for one, other in pairwise(groups)) > 1
     assert sorted(rollout.index for rollout in found if rollout.group == groups[0]) == list(range(8))
 
 
@@ -173,7 +174,10 @@ def test_lag_of_what_ships_later_is_counted_to_the_batch_that_it_trains():
 
 
 def test_a_straggler_is_no_restart_and_the_groups_are_whole(tmp_path):
-    for step, made in ((3, [episode(1), episode(2)]), (4, [episode(3), episode(4, group="h"), episode(5, group="h")])):
+    for step, made in (
+        (3, [episode(1), episode(2)]),
+        (4, [episode(3), episode(4, group="h"), episode(5, group="h")]),
+    ):
         for name, records in ((ALL, made), (SHIPPED, [shipped(record, 0.5) for record in made[::-1]])):
             path = tmp_path / name.format(step)
             path.parent.mkdir(parents=True)
@@ -261,7 +265,12 @@ def test_until_august_2026_a_line_was_one_trace_with_its_place_in_info():
 
 
 def test_a_file_of_all_steps_takes_each_lines_own():
-    flat = episode(1)["traces"][0] | {"kind": "train", "env_name": "math", "group_id": "a", "policy_version": 38}
+    flat = episode(1)["traces"][0] | {
+        "kind": "train",
+        "env_name": "math",
+        "group_id": "a",
+        "policy_version": 38,
+    }
     (found,) = rollouts("traces/train/all/traces.jsonl", flat)
     assert (found.step, found.trainer_version) == (39, 38)
     evaluated = flat | {"kind": "eval", "eval_step": 20}
@@ -286,7 +295,14 @@ def test_a_step_is_six_rows_of_two_processes():
         merged |= canonical_values("prime-rl", step.metrics)
     assert merged["reward_mean"] == 0.646875
     assert merged["truncation_rate"] == 0.25
-    assert {"entropy", "mismatch_kl", "loss", "grad_norm", "learning_rate", "version_lag_max"} <= merged.keys()
+    assert {
+        "entropy",
+        "mismatch_kl",
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "version_lag_max",
+    } <= merged.keys()
 
 
 def test_means_are_those_of_all_rollouts_and_not_of_what_shipped():
@@ -303,7 +319,11 @@ def test_an_evaluation_comes_with_its_step_as_a_fraction():
     found = read("metrics.jsonl", packed("prime-rl-evaluated", "metrics.jsonl"))
     (evaluation,) = of(Eval, found)
     assert (evaluation.step, evaluation.suite) == (21, "add-numbers")
-    assert heldout_value(evaluation.metrics) == evaluation.metrics["effective/agent/avg@4"] == pytest.approx(0.825)
+    assert (
+        heldout_value(evaluation.metrics)
+        == evaluation.metrics["effective/agent/avg@4"]
+        == pytest.approx(0.825)
+    )
     assert "all/agent/pass@1" not in evaluation.metrics
 
 
@@ -373,7 +393,9 @@ def console(text: str) -> list[object]:
 
 
 def test_the_orchestrators_log_gives_its_step_lines():
-    found = read("logs/latest/orchestrator.log", packed("prime-rl-healthy-short", "logs/latest/orchestrator.log"))
+    found = read(
+        "logs/latest/orchestrator.log", packed("prime-rl-healthy-short", "logs/latest/orchestrator.log")
+    )
     steps = of(Step, found)
     assert [(step.step, step.rank) for step in steps] == [(1, 0), (2, 0), (3, 0)]
     assert canonical_values("prime-rl", steps[0].metrics) == {
@@ -389,8 +411,8 @@ def test_a_line_of_old_is_read_with_the_share_without_advantage_before_it():
     found = of(
         Step,
         console(
-            "Generating rollouts (train): 100%|██████████| 128/128 [00:07<00:00]02:14:11    INFO Detected 52/128 rollouts "
-            "(gibberish=1, zero_advantage=51), enforced 51\n"
+            "Generating rollouts (train): 100%|██████████| 128/128 [00:07<00:00]02:14:11    INFO "
+            "Detected 52/128 rollouts (gibberish=1, zero_advantage=51), enforced 51\n"
             "02:14:11 SUCCESS Step 4 | Time: 8.46s | Reward: 0.9300 | Throughput: 5263.6 tokens/s | "
             "Async Level: 1 | Max. Off-Policy Level: 1\n"
         ),
@@ -406,7 +428,8 @@ def test_a_line_of_old_is_read_with_the_share_without_advantage_before_it():
 
 def test_the_trainers_line_and_an_evaluations_are_read_and_micro_steps_are_not():
     found = console(
-        "SUCCESS Step 7 |   1m 5s | Loss 0.0123 | Entropy 0.5 | Mismatch KL 0.0002 | Grad. Norm 1.5 | LR 2.00e-06 | MFU 40.0%\n"
+        "SUCCESS Step 7 |   1m 5s | Loss 0.0123 | Entropy 0.5 | Mismatch KL 0.0002 | Grad. Norm 1.5 | "
+        "LR 2.00e-06 | MFU 40.0%\n"
         "DEBUG Micro Step 1/4 | Loss 0.1 | Entropy 0.2\n"
         "SUCCESS Evaluated gsm8k (Step 8) | Policy v7 | 1.2s | Reward 0.5000 | Turns 1.0 | Truncation 10.0%\n"
     )
@@ -423,7 +446,9 @@ def test_the_trainers_line_and_an_evaluations_are_read_and_micro_steps_are_not()
 
 
 def test_the_orchestrator_says_how_many_steps_there_are_and_when_it_ends():
-    assert of(Run, console("INFO Starting orchestrator loop (max_steps=100)\nSUCCESS Orchestrator finished.\n")) == [
+    assert of(
+        Run, console("INFO Starting orchestrator loop (max_steps=100)\nSUCCESS Orchestrator finished.\n")
+    ) == [
         Run(total_steps=100),
         Run(finished=True),
     ]

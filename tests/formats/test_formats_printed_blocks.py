@@ -18,6 +18,7 @@ from grpo_top.records import Step
 class Plain(BlockReader):
     """`# 3`, then `a=1`, until `end`."""
 
+    mark = b"#"
     patience = 3
 
     def fresh(self) -> "Plain":

@@ -6,9 +6,11 @@ from format_reading import fed, of, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_top.config import Settings
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.names import canonical, canonical_values, heldout_value
 from grpo_top.formats.tinker import MetricsReader, SummaryReader, TableReader
+from grpo_top.monitor import Monitor
 from grpo_top.records import Eval, Message, Rollout, Run, Skipped, Step
 
 TURN = {"step_idx": 0, "ob_len": 20, "ac_len": 30, "reward": 0.1, "metrics": {"format": 1.0}, "logs": {}}
@@ -262,3 +264,25 @@ def test_garbage_between_records_loses_itself_alone():
     assert [type(record) for record in found] == [Rollout, Skipped, Rollout]
     found = fed(TableReader(), b"\n".join([*TABLE[:5], b"\xff\x00 noise \xe2", *TABLE[5:]]))
     assert [sorted(step.metrics) for step in of(Step, found)] == [["env/all/x", "optim/lr"]]
+
+
+# A resume
+
+
+def test_metrics_that_are_rewritten_on_resume_take_the_place_of_the_old_ones(tmp_path):
+    log = tmp_path / "metrics.jsonl"
+    rows = [{"step": step, "env/all/reward/total": 0.1} for step in range(6)]
+    log.write_bytes(lines(*rows))
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.poll()
+    log.rename(tmp_path / "metrics.jsonl.pre_resume_000001")
+    log.write_bytes(lines(*rows[:4]))
+    monitor.poll()
+    with log.open("ab") as file:
+        file.write(lines(*({"step": step, "env/all/reward/total": 0.9} for step in range(4, 7))))
+    monitor.read_all()
+    series = monitor.snapshot(finished=True).series["reward_mean"]
+    assert dict(zip(series.steps.tolist(), series.values.tolist(), strict=True)) == {
+        **dict.fromkeys(range(4), 0.1),
+        **dict.fromkeys(range(4, 7), 0.9),
+    }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import shutil
+import sqlite3
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,8 +25,6 @@ if TYPE_CHECKING:
 
     from grpo_top.records import Record
     from grpo_top.snapshot import Snapshot
-
-Folder = "Callable[[str], Path]"
 
 STREAMS = (
     "tensorboard/outputs/truncation/runs/events.out.tfevents.1796040147.trainer-0.10663.0",
@@ -50,7 +50,7 @@ samples = pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sampl
 
 @samples
 def test_a_run_gives_the_series_that_the_trackers_own_reader_gives(
-    sample: Sample, tracker_folder: Folder
+    sample: Sample, tracker_folder: Callable[[str], Path]
 ) -> None:
     snapshot = read(tracker_folder(sample.tracker) / sample.where, sample.wanted)
     truth = truth_of(sample)
@@ -61,7 +61,7 @@ def test_a_run_gives_the_series_that_the_trackers_own_reader_gives(
 
 
 @samples
-def test_a_run_is_known_by_name_config_and_end(sample: Sample, tracker_folder: Folder) -> None:
+def test_a_run_is_known_by_name_config_and_end(sample: Sample, tracker_folder: Callable[[str], Path]) -> None:
     snapshot = read(tracker_folder(sample.tracker) / sample.where, sample.wanted)
     run = snapshot.run
     assert (run.framework, run.algorithm, run.group_size) == ("trl", "grpo", 8)
@@ -78,7 +78,7 @@ def test_a_run_is_known_by_name_config_and_end(sample: Sample, tracker_folder: F
 
 
 @samples
-def test_nothing_is_written_into_the_folder(sample: Sample, tracker_folder: Folder) -> None:
+def test_nothing_is_written_into_the_folder(sample: Sample, tracker_folder: Callable[[str], Path]) -> None:
     folder = tracker_folder(sample.tracker)
     before = contents(folder)
     read(folder / sample.where)
@@ -86,7 +86,9 @@ def test_nothing_is_written_into_the_folder(sample: Sample, tracker_folder: Fold
 
 
 @samples
-def test_only_what_is_cut_short_is_skipped_and_once(sample: Sample, tracker_folder: Folder) -> None:
+def test_only_what_is_cut_short_is_skipped_and_once(
+    sample: Sample, tracker_folder: Callable[[str], Path]
+) -> None:
     snapshot = read(tracker_folder(sample.tracker) / sample.where, sample.wanted)
     places = [(skipped.offset, skipped.reason) for skipped in snapshot.skipped]
     assert places == {
@@ -96,7 +98,9 @@ def test_only_what_is_cut_short_is_skipped_and_once(sample: Sample, tracker_fold
 
 
 @samples
-def test_nothing_is_left_over_that_nobody_knows(sample: Sample, tracker_folder: Folder) -> None:
+def test_nothing_is_left_over_that_nobody_knows(
+    sample: Sample, tracker_folder: Callable[[str], Path]
+) -> None:
     assert read(tracker_folder(sample.tracker) / sample.where).left_out == ()
 
 
@@ -105,7 +109,7 @@ def test_nothing_is_left_over_that_nobody_knows(sample: Sample, tracker_folder: 
     [("wandb", "wandb", "healthy"), ("tensorboard", "outputs", "truncation"), ("mlflow", ".", "kl-explode")],
 )
 def test_of_several_runs_in_one_place_the_newest_is_read_and_the_others_are_named(
-    tracker: str, where: str, wanted: str, tracker_folder: Folder
+    tracker: str, where: str, wanted: str, tracker_folder: Callable[[str], Path]
 ) -> None:
     snapshot = read(tracker_folder(tracker) / where)
     assert snapshot.run.name == wanted
@@ -116,13 +120,13 @@ def test_of_several_runs_in_one_place_the_newest_is_read_and_the_others_are_name
 
 @pytest.mark.parametrize("where", STREAMS)
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cuts=st.lists(st.integers(0, 280_000), max_size=8))
+@given(cuts=st.lists(st.integers(0, 80_000), max_size=8))
 def test_any_cut_of_a_stream_into_pieces_gives_the_same_records(
-    where: str, cuts: list[int], tracker_folder: Folder
+    where: str, cuts: list[int], tracker_folder: Callable[[str], Path]
 ) -> None:
     tracker, _, name = where.partition("/")
     path = tracker_folder(tracker) / name
-    data = path.read_bytes()
+    data = path.read_bytes()[:80_000]
     chosen = choose(path, data[:HEAD])
     assert chosen is not None
 
@@ -138,15 +142,15 @@ def test_any_cut_of_a_stream_into_pieces_gives_the_same_records(
     assert list(map(repr, records(cuts))) == list(map(repr, records([])))
 
 
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("where", STREAMS)
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rng=st.randoms(use_true_random=False))
 def test_a_stream_that_grows_is_read_as_it_grows(
-    where: str, rng, tracker_folder: Folder, tmp_path_factory: pytest.TempPathFactory
+    where: str, seed: int, tracker_folder: Callable[[str], Path], tmp_path: Path
 ) -> None:
+    rng = random.Random(seed)
     tracker, _, name = where.partition("/")
     source = tracker_folder(tracker) / name
-    path = tmp_path_factory.mktemp("live") / source.parent.name / source.name
+    path = tmp_path / source.parent.name / source.name
     path.parent.mkdir()
     data = source.read_bytes()
     monitor = Monitor(
@@ -156,7 +160,7 @@ def test_a_stream_that_grows_is_read_as_it_grows(
     with path.open("ab", buffering=0) as file:
         start = 0
         while start < len(data):
-            end = start + rng.choice((1, 9, 4_096, 32_768, 90_000))
+            end = start + rng.choice((1, 900, 9_000, 32_768))
             file.write(data[start:end])
             start = end
             monitor.poll(1.0)
@@ -172,7 +176,7 @@ def test_a_stream_that_grows_is_read_as_it_grows(
 
 
 def test_a_number_that_no_other_follows_is_shown_once_it_has_stood_still(
-    tracker_folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tracker_folder: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tracker_folder("tensorboard") / STREAMS[0].partition("/")[2]
     shutil.copy(source, tmp_path / source.name)
@@ -188,7 +192,9 @@ def test_a_number_that_no_other_follows_is_shown_once_it_has_stood_still(
     assert snapshot.skipped_count == 0, "the end of the file may still be written"
 
 
-def test_a_tracker_is_known_by_content_and_not_by_name(tracker_folder: Folder, tmp_path: Path) -> None:
+def test_a_tracker_is_known_by_content_and_not_by_name(
+    tracker_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
     for where in (*STREAMS, "trackio/trackio/grpo-add.db", "mlflow/mlflow.db"):
         tracker, _, name = where.partition("/")
         source = tracker_folder(tracker) / name
@@ -201,8 +207,6 @@ def test_a_tracker_is_known_by_content_and_not_by_name(tracker_folder: Folder, t
 
 
 def test_any_other_database_is_left_alone(tmp_path: Path) -> None:
-    import sqlite3
-
     with sqlite3.connect(tmp_path / "x.db") as connection:
         connection.execute("CREATE TABLE metrics (a, b)")
     connection.close()

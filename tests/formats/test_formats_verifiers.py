@@ -88,7 +88,10 @@ def test_malformed_tool_calls_are_let_go():
 
 
 def test_an_error_is_why_a_rollout_ended():
-    assert results(RESULT | {"error": {"error": "ModelError", "error_chain_str": "…"}})[0].termination == "ModelError"
+    assert (
+        results(RESULT | {"error": {"error": "ModelError", "error_chain_str": "…"}})[0].termination
+        == "ModelError"
+    )
 
 
 def test_examples_of_several_environments_are_told_apart():
@@ -123,7 +126,11 @@ NODES = [
 ]
 TRACE = {
     "id": "t1",
-    "task": {"type": "T", "data": {"idx": 0, "name": "add", "prompt": "2+2?", "difficulty": "easy"}, "key": "abcdef012345"},
+    "task": {
+        "type": "T",
+        "data": {"idx": 0, "name": "add", "prompt": "2+2?", "difficulty": "easy"},
+        "key": "abcdef012345",
+    },
     "agent": {"config": {"sampling": {"temperature": 1.0, "top_p": None, "max_tokens": 40}}, "name": "agent"},
     "nodes": NODES,
     "calls": [
@@ -166,7 +173,7 @@ def test_the_reward_is_the_sum_of_scores_times_weights():
 
 
 def test_rewards_before_july_2026_are_their_product_already():
-    (found,) = traced({name: value for name, value in trace(rewards={"correct": 0.5, "tags": 0.1}).items()})
+    (found,) = traced(trace(rewards={"correct": 0.5, "tags": 0.1}))
     assert (found.reward, found.rewards) == (0.6, {"correct": 0.5, "tags": 0.1})
 
 
@@ -213,7 +220,13 @@ def test_an_episode_that_failed_before_any_trace_gives_no_rollout():
 
 
 def test_branches_of_a_graph_follow_one_another_and_each_message_comes_once():
-    said = [(None, "user", "q"), (0, "assistant", "a"), (0, "assistant", "b"), (1, "user", "more"), (3, "assistant", "c")]
+    said = [
+        (None, "user", "q"),
+        (0, "assistant", "a"),
+        (0, "assistant", "b"),
+        (1, "user", "more"),
+        (3, "assistant", "c"),
+    ]
     nodes = [
         {"parent": parent, "message": {"role": role, "content": text}, "sampled": role == "assistant"}
         for parent, role, text in said
@@ -242,7 +255,10 @@ def test_without_usage_the_sampled_tokens_are_counted():
 
 
 def test_calls_before_0_2_1_are_written_on_their_nodes():
-    nodes = [NODES[0], NODES[1] | {"finish_reason": "length", "usage": {"prompt_tokens": 4, "completion_tokens": 9}}]
+    nodes = [
+        NODES[0],
+        NODES[1] | {"finish_reason": "length", "usage": {"prompt_tokens": 4, "completion_tokens": 9}},
+    ]
     record = {name: value for name, value in trace(nodes=nodes).items() if name not in {"calls", "agent"}}
     (found,) = traced(record)
     assert (found.completion_tokens, found.truncated) == (9, True)
@@ -290,7 +306,11 @@ def test_metadata_of_0_1_gives_the_intended_sampling():
 def test_the_resolved_config_of_0_4_gives_the_intended_sampling():
     name = "configs/resolved/eval.json"
     (found,) = read(name, packed("verifiers-v0.4.0_single", name))
-    assert (found.run, found.group_size, found.sampling) == ("single", 8, {"temperature": 1.0, "max_tokens": 40})
+    assert (found.run, found.group_size, found.sampling) == (
+        "single",
+        8,
+        {"temperature": 1.0, "max_tokens": 40},
+    )
 
 
 def test_the_toml_config_of_0_2_is_read():
@@ -303,7 +323,8 @@ def test_the_toml_config_of_0_2_is_read():
 def test_several_evaluations_are_a_step_each():
     context = RunContext()
     steps = [
-        of(Rollout, read(f"evals/{name}/results.jsonl", lines(RESULT), context))[0].step for name in ("a", "b", "a")
+        of(Rollout, read(f"evals/{name}/results.jsonl", lines(RESULT), context))[0].step
+        for name in ("a", "b", "a")
     ]
     assert steps == [0, 1, 0]
 
@@ -338,10 +359,15 @@ def test_garbage_between_records_loses_itself_alone():
     assert [type(record) for record in found] == [Run, Run, Rollout, Skipped, Rollout]
 
 
-anything = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.integers())
+anything = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.lists(st.integers())
+)
 
 
-@given(st.dictionaries(st.sampled_from([*TRACE, *RESULT]), anything), st.dictionaries(st.sampled_from(list(TRACE)), anything))
+@given(
+    st.dictionaries(st.sampled_from([*TRACE, *RESULT]), anything),
+    st.dictionaries(st.sampled_from(list(TRACE)), anything),
+)
 def test_fields_of_any_kind_break_nothing(fields, inner):
     for record in (RESULT | fields, EPISODE | fields, episode(TRACE | inner), TRACE | inner):
         for reader in (ResultsReader(0), TracesReader(0)):
@@ -349,7 +375,8 @@ def test_fields_of_any_kind_break_nothing(fields, inner):
 
 
 @pytest.mark.parametrize(
-    ("run", "name"), [("verifiers-v0.1.14_tool", "results.jsonl"), ("verifiers-v0.4.0_single", "traces.jsonl")]
+    ("run", "name"),
+    [("verifiers-v0.1.14_tool", "results.jsonl"), ("verifiers-v0.4.0_single", "traces.jsonl")],
 )
 def test_a_rollout_is_replayed_from_its_own_bytes(run, name):
     data = packed(run, name)

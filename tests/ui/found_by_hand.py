@@ -31,10 +31,14 @@ def track(
     for (first, last), verdict in spans.items():
         status[(steps >= first) & (steps <= last)] = int(verdict)
     values = np.full(len(steps), fields.pop("value", np.nan))
-    return DetectorTrack(id_, stage, steps, status, values, fields.pop("threshold", None), fields.pop("needs", ()))
+    return DetectorTrack(
+        id_, stage, steps, status, values, fields.pop("threshold", None), fields.pop("needs", ())
+    )
 
 
-def finding(id_: str, stage: int, severity: Status, episodes: tuple[tuple[int, int], ...], **fields: Any) -> Finding:
+def finding(
+    id_: str, stage: int, severity: Status, episodes: tuple[tuple[int, int], ...], **fields: Any
+) -> Finding:
     """A finding; what is not given is empty."""
     given = {
         "active": True,
@@ -142,7 +146,9 @@ def sampler_cold() -> Snapshot:
         "DEGENERATE_GROUPS": track(
             picture, "DEGENERATE_GROUPS", 3, {(100, 110): Status.WATCH}, value=0.25, threshold=0.4
         ),
-        "PARSE_FAILURES": track(picture, "PARSE_FAILURES", 5, {(5, 10): Status.WARN}, value=0.0, threshold=0.2),
+        "PARSE_FAILURES": track(
+            picture, "PARSE_FAILURES", 5, {(5, 10): Status.WARN}, value=0.0, threshold=0.2
+        ),
         "NONDETERMINISTIC_REPLAY": track(
             picture, "NONDETERMINISTIC_REPLAY", 4, {(0, 110): Status.UNKNOWN}, needs=("seed",)
         ),
@@ -159,12 +165,22 @@ def sampler_cold() -> Snapshot:
 
 def shown_by(picture: Snapshot, **options: Any) -> GrpoTop:
     """An app that shows a picture, 0.3 seconds after its last record."""
-    return GrpoTop(picture, clock=lambda: (picture.last_record_time or 0) + 0.3, **options)
+    return GrpoTop(picture, **({"clock": lambda: (picture.last_record_time or 0) + 0.3} | options))
 
 
 async def opened(pilot: Pilot[int], screen: Screen[None]) -> list[str]:
     """What a screen shows once it is opened and the texts that it asks for are read."""
     pilot.app.push_screen(screen)
+    return await settled(pilot)
+
+
+async def paused_at(pilot: Pilot[int], step: int) -> list[str]:
+    """What is shown once the cursor stands on a step, from wherever it was before it."""
+    app = pilot.app
+    assert isinstance(app, GrpoTop)
+    while app.view.step is not None and app.view.step > step:
+        await pilot.press("left_curly_bracket" if app.view.step >= step + 20 else "left_square_bracket")
+    assert app.view.cursor == step
     return await settled(pilot)
 
 

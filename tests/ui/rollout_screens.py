@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import orjson
+from textual.widgets import Input
 
 from grpo_top.config import Settings
 from grpo_top.demo.recordings import find
@@ -77,6 +78,13 @@ async def shown(pilot: Pilot[Any], *keys: str) -> list[str]:
         await pilot.press(*keys)
         await settled(pilot)
     return lines(pilot)
+
+
+async def filtered(pilot: Pilot[Any], text: str) -> list[str]:
+    """The screen's lines after a filter was written."""
+    await pilot.press("slash")
+    pilot.app.screen.query_one(Input).value = text
+    return await shown(pilot, "enter")
 
 
 def lines(pilot: Pilot[Any]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from rollout_screens import Shown, line_with, lines, read, recorded, row_of, settled, shown
+from rollout_screens import Shown, filtered, line_with, lines, read, recorded, row_of, settled, shown
 from textual.app import App, ComposeResult
 
 from grpo_top.snapshot import Gone
@@ -196,11 +196,11 @@ async def test_groups_of_all_marked_steps_are_listed_flat_ones_first(cold: Snaps
 
 async def test_n_goes_to_the_next_flat_group(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, *["space"] * 20)
+        await shown(pilot, "a")
         screen = await shown(pilot, "n")
-        assert "2 of 80" in screen[-2]
+        assert "2 of 440" in screen[-2]
         assert "flat" in line_with([line[37:96] for line in screen], "▸")
-        assert "1 of 80" in (await shown(pilot, "p"))[-2]
+        assert "1 of 440" in (await shown(pilot, "p"))[-2]
 
 
 async def test_paused_in_the_past_nothing_later_is_listed(cold: Snapshot) -> None:
@@ -227,8 +227,8 @@ async def test_a_click_moves_the_cursor_and_a_second_one_opens(cold: Snapshot) -
 
 async def test_a_filter_narrows_steps_groups_and_rollouts_and_counts_what_is_left(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, *["space"] * 20, "slash", *"std", "less_than_sign", *"0.1 ")
-        screen = await shown(pilot, *"temperature", "less_than_sign", "1", "enter")
+        await shown(pilot, *["space"] * 20)
+        screen = await filtered(pilot, "std<0.1 temperature<1")
     assert screen[3].startswith(" / std<0.1 temperature<1 ")
     assert screen[3].rstrip().endswith("56 of 80 groups   448 of 640 rollouts")
     assert "1 of 56" in screen[-2]
@@ -243,12 +243,12 @@ async def test_the_filter_can_be_moved_through_while_it_is_written(cold: Snapsho
 
 async def test_a_wrong_filter_points_at_the_column_and_the_last_good_one_stays(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot, "slash", *"flat", "space", *"rewrad", "less_than_sign", "1")
+        screen = await filtered(pilot, "flat rewrad<1")
         assert screen[3].startswith(" / flat rewrad<1 ")
         assert screen[4].rstrip() == "        ^ there is no field rewrad; did you mean reward?"
         assert "of 20 groups" not in screen[3]
         assert "109 " in screen[7]
-        cleared = await shown(pilot, "escape", "escape")
+        cleared = await shown(pilot, "escape")
         assert cleared[3].startswith("┏━ Steps ")
 
 
@@ -260,7 +260,7 @@ async def test_tab_writes_a_field_out(cold: Snapshot) -> None:
 
 async def test_rollouts_that_do_not_match_stay_beside_those_that_do(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, "slash", *"reward=0.75 step=110", "enter")
+        await filtered(pilot, "reward=0.75 step=110")
         screen = await shown(pilot, "end", "enter", "enter")
         listed = [line[97:] for line in screen if "<answer>" in line[97:] and "Preview" not in line]
         assert len(listed) >= 8

@@ -12,7 +12,7 @@ from grpo_top import numbers
 from grpo_top.text import cells, first_line
 from grpo_top.ui.evidence.layout import Column, table
 from grpo_top.ui.evidence.measures import Measure, is_known, kind_of, measure_of
-from grpo_top.ui.widgets.runs import width_of
+from grpo_top.ui.widgets.runs import cut, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -73,10 +73,10 @@ def evidence_rows(
             rows += _pairs_under(name, value, snapshot, width, write, glyphs)
         elif value is not None:
             loose.append((_label(name, glyphs), [(write(name, value), "text bold")]))
-    rows += flow(loose, width)
+    rows += flow(loose, width, glyphs)
     if not _are_series(evidence, snapshot):
         rows += _before_and_now(evidence, snapshot, width, write, glyphs)
-    return rows
+    return [cut(row, width, glyphs.ellipsis) for row in rows]
 
 
 def series_of(evidence: Mapping[str, Any]) -> list[str]:
@@ -86,7 +86,7 @@ def series_of(evidence: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(str(name) for name in names))
 
 
-def flow(pairs: Iterable[Pair], width: int, lead: Sequence[Run] = ()) -> list[Row]:
+def flow(pairs: Iterable[Pair], width: int, glyphs: Glyphs, lead: Sequence[Run] = ()) -> list[Row]:
     """Names and values one after another, three blanks between, on as many rows as they need."""
     rows: list[Row] = []
     row: Row = list(lead)
@@ -99,7 +99,7 @@ def flow(pairs: Iterable[Pair], width: int, lead: Sequence[Run] = ()) -> list[Ro
             row, empty = [(" " * indent, "")] if indent else [], True
         row += [*([] if empty else [("   ", "")]), (f"{name} ", "dim"), *value]
         empty = False
-    return rows if empty else [*rows, row]
+    return [cut(row, width, glyphs.ellipsis) for row in (rows if empty else [*rows, row])]
 
 
 def _settings(
@@ -131,7 +131,7 @@ def _settings(
     as_intended = _as_intended([str(setting.get("setting")) for setting in settings], snapshot)
     if as_intended:
         pairs: list[Pair] = [(name, [(numbers.setting(value), "dim")]) for name, value in as_intended]
-        rows += flow([*pairs, ("as intended", [])], width)
+        rows += flow([*pairs, ("as intended", [])], width, glyphs)
     return rows
 
 
@@ -188,7 +188,7 @@ def _pairs_under(
         own = _OWN.fullmatch(str(key)) is not None and key not in named
         label = _label(key, glyphs) if own else first_line(str(key), 30)
         pairs.append((label, [(write(str(key) if own else name, inner), "text bold")]))
-    return flow(pairs, width, lead)
+    return flow(pairs, width, glyphs, lead)
 
 
 def _before_and_now(

@@ -151,7 +151,9 @@ def _to_log(entry: Entry, width: int, glyphs: Glyphs) -> list[Row]:
         return []
     item = entry.item
     rows = wrapped(glyphs.plain(item.item), width, "text bold")
-    rows += [[], *([(glyphs.plain(part.strip()), "text")] for part in item.origin.split(",") if part.strip())]
+    rows.append([])
+    for part in item.origin.split(", "):
+        rows += wrapped(glyphs.plain(part), width)
     if item.blinds:
         rows += _section("Without it these cannot be judged", [[(id_, "text")] for id_ in item.blinds])
     return rows
@@ -162,14 +164,14 @@ def _evidence(view: View, finding: Finding, width: int, glyphs: Glyphs) -> list[
     detector = BY_ID.get(finding.id)
     shares = detector is not None and bool(detector.series) and measure_of(detector.series[0]).kind == "share"
     rows = evidence_rows(finding.evidence, view.snapshot, width, glyphs, shares=shares)
-    rows += flow(_judged(view, finding, glyphs), width)
+    rows += flow(_judged(view, finding, glyphs), width, glyphs)
     if len(finding.episodes) > 1:
         shown = (
             finding.episodes if view.cursor is None else [e for e in finding.episodes if e[0] <= view.cursor]
         )
         spans = "  ".join(numbers.span(*episode) for episode in shown[-8:])
         more = f"  and {len(shown) - 8} before" if len(shown) > 8 else ""
-        rows += flow([("stood in steps", [(glyphs.plain(f"{spans}{more}"), "text")])], width)
+        rows += flow([("stood in steps", [(glyphs.plain(f"{spans}{more}"), "text")])], width, glyphs)
     if view.cursor is not None and finding.last_step > view.cursor:
         rows += wrapped(f"The attached numbers are those of step {finding.last_step}.", width, "dim")
     return rows

@@ -79,6 +79,8 @@ def table(
     columns: Sequence[Column], body: Sequence[Sequence[Sequence[Run]]], width: int, glyphs: Glyphs = UNICODE
 ) -> list[Row]:
     """A table's header and rows, columns as wide as their widest cell; the last one is cut where it must be."""
+    if not columns:
+        return []
     sizes = [_size(column, [row[index] for row in body], glyphs) for index, column in enumerate(columns)]
     shown = list(range(len(columns)))
     while _least(sizes, shown, columns) > width:

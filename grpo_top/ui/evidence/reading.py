@@ -39,9 +39,9 @@ def excerpt(rollout: Rollout | Gone) -> Excerpt:
     messages = rollout.messages or ()
     asked = [message.content for message in messages if message.role == "user"]
     said = [message.content for message in messages if message.role == "assistant"]
-    prompt = rollout.prompt or (asked[-1] if asked else None)
-    answer = rollout.verifier_raw or _answer(rollout.completion or (said[-1] if said else None))
-    return Excerpt(_short(prompt), _short(answer))
+    prompt = asked[-1] if rollout.prompt is None and asked else rollout.prompt
+    completion = said[-1] if rollout.completion is None and said else rollout.completion
+    return Excerpt(_short(prompt), _short(rollout.verifier_raw or _answer(completion)))
 
 
 def _answer(completion: str | None) -> str | None:

@@ -42,18 +42,28 @@ class Beside:
     earlier: Means
 
 
-def beside(view: View, group: int, family: str) -> Beside:
-    """A group of the table beside its family over the last 20 steps up to the view's, and over those before."""
+class Families:
+    """Sets groups beside their families; what a family's means are is worked out once for a view."""
+
+    def __init__(self) -> None:
+        self._of: tuple[int, int | None] | None = None
+        self._means: dict[str, tuple[Means, Means]] = {}
+
+    def beside(self, view: View, group: int, family: str) -> Beside:
+        """A group of the table beside its family: over the last 20 steps up to the view's, and over those before."""
+        if self._of != view.key:
+            self._of, self._means = view.key, {}
+        if family not in self._means:
+            self._means[family] = (_late_means(view, group, family), family_means(view, group, family))
+        return Beside(_means(view.snapshot, np.array([group]), "group"), *self._means[family])
+
+
+def _late_means(view: View, group: int, family: str) -> Means:
     snapshot, step = view.snapshot, view.step or 0
-    family_id = _family_of(snapshot, np.array([group]))[0]
     steps = snapshot.groups.columns["step"]
     past = np.unique(steps[: np.searchsorted(steps, step, side="right")])[-WINDOW:]
-    _, first, last = view.compared()
-    return Beside(
-        _means(snapshot, np.array([group]), "group"),
-        _of_family(snapshot, family_id, family, int(past[0]) if len(past) else step, step),
-        _of_family(snapshot, family_id, family, first, last),
-    )
+    first = int(past[0]) if len(past) else step
+    return _of_family(snapshot, _family_of(snapshot, np.array([group]))[0], family, first, step)
 
 
 def family_means(view: View, group: int, family: str) -> Means:

@@ -335,7 +335,7 @@ class StepGroupRows:
         known = raws != 0
         found, first, counts = np.unique(raws[known], return_index=True, return_counts=True)
         parts: list[Row] = []
-        for place in np.argsort(-counts, kind="stable").tolist()[:6]:
+        for place in np.lexsort((first, -counts)).tolist()[:6]:
             seen = self._texts.get(int(rows[known][first[place]]))
             if seen is None or seen.verifier_raw is None:
                 continue

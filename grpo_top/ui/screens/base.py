@@ -33,6 +33,8 @@ class RunScreen(Screen[None]):
     """
 
     KEYS: ClassVar[tuple[Key, ...]] = APP_KEYS
+    _is_whole = False
+    """Whether every widget is there, those inside others as well, so that there is something to draw on."""
 
     def compose(self) -> ComposeResult:
         """The shared lines around the body."""
@@ -61,7 +63,7 @@ class RunScreen(Screen[None]):
 
     def present(self, view: View) -> None:
         """Draw the shared lines and the body; the app calls it. A screen that is not there yet does it on resume."""
-        if not self.is_mounted:
+        if not self._is_whole:
             return
         self.query_one(TitleLine).show(view)
         self.query_one(TriageStrip).show(view)
@@ -70,7 +72,7 @@ class RunScreen(Screen[None]):
 
     def refresh_title(self, view: View) -> None:
         """Draw how fresh the data is; the app calls it while nothing else is new."""
-        if not self.is_mounted:
+        if not self._is_whole:
             return
         self.query_one(TitleLine).show(view)
 
@@ -80,4 +82,11 @@ class RunScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Draw what happened while another screen was on top."""
+        if self._is_whole:
+            self.present(self.grpo_top.view)
+        else:
+            self.call_after_refresh(self._present_first)
+
+    def _present_first(self) -> None:
+        self._is_whole = True
         self.present(self.grpo_top.view)

@@ -12,7 +12,7 @@ from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.keys import HELP_KEY, Key, bindings
 from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS, Browse
 from grpo_top.ui.rollouts.browser_text import MIDDLE, counts_row, path_row, widths
-from grpo_top.ui.rollouts.families import Beside, beside
+from grpo_top.ui.rollouts.families import Families
 from grpo_top.ui.rollouts.filters import Filter, FilterError, completed, parse
 from grpo_top.ui.rollouts.group_rows import groups_listing
 from grpo_top.ui.rollouts.preview import preview_frame, preview_rows
@@ -109,7 +109,7 @@ class BrowserScreen(ReadingScreen):
         self._error: FilterError | None = None
         self._rests_until = 0.0
         self._later: Timer | None = None
-        self._beside: tuple[object, Beside] | None = None
+        self._families = Families()
 
     def body(self) -> ComposeResult:
         """The path, the filter, the lists and the preview."""
@@ -328,12 +328,7 @@ class BrowserScreen(ReadingScreen):
         subject = Subject(view.snapshot, browse.row)
         group = int(browse.groups[browse.group_at])
         seen, family = self.glances.get(browse.row), subject.name("family")
-        key = (view.key, group)
-        if family is None:
-            self._beside = None
-        elif self._beside is None or self._beside[0] != key:
-            self._beside = (key, beside(view, group, family))
-        around = None if self._beside is None else self._beside[1]
+        around = None if family is None else self._families.beside(view, group, family)
         glyphs = glyphs_of(self.app)
         self._preview.show(
             preview_frame(subject),

@@ -131,7 +131,7 @@ class ReplayScreen(ReadingScreen):
         whole = self.wholes.get(self._row)
         self._compare(view, subject, whole)
         if self._playing is None and whole is not None:
-            self._begin(subject, whole)
+            self._take_position(subject, whole)
         self._open(subject, whole)
         self._siblings.show(siblings_listing(subject, self.glances, glyphs), subject.place)
         groups = step_groups_listing(view, subject, self.glances, glyphs)
@@ -252,7 +252,7 @@ class ReplayScreen(ReadingScreen):
         self._timer.pause()
         self.show(self.grpo_top.view)
 
-    def _begin(self, subject: Subject, whole: Whole) -> None:
+    def _take_position(self, subject: Subject, whole: Whole) -> None:
         """Take the position in a text that has been read."""
         self._playing = playing(whole.turns)
         text = self._playing.text

@@ -1,0 +1,54 @@
+"""What `inspect` prints: sources of one kind on one line, the sampling in force, and what to switch on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runs import group, read, run_record, unpack_sample, write_log
+
+from grpo_top.report import inspect_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lines_of(directory: Path) -> list[str]:
+    return [" ".join(line.split()) for line in inspect_text(read(directory)).splitlines()]
+
+
+def test_files_that_differ_in_a_number_alone_share_a_line(tmp_path: Path) -> None:
+    lines = lines_of(unpack_sample("nemo-rl-truncation", tmp_path))
+    assert "exp_001/train_data_step*.jsonl nemo-rl rollouts 64 records in 4 files" in lines
+    assert "exp_001/val_data_step4.jsonl nemo-rl rollouts 16 records" in lines
+
+
+def test_a_run_without_training_rollouts_says_how_to_get_them(tmp_path: Path) -> None:
+    lines = lines_of(unpack_sample("skyrl", tmp_path))
+    (hint,) = [line for line in lines if line.startswith("no training rollouts:")]
+    assert "dump_eval_results" in hint
+    assert "pickles, which are never loaded" in hint
+
+
+def test_a_run_with_training_rollouts_needs_no_hint(tmp_path: Path) -> None:
+    lines = lines_of(unpack_sample("tinker-multiturn", tmp_path))
+    assert not [line for line in lines if line.startswith("no training rollouts:")]
+
+
+def test_pickles_are_counted_and_left_alone(tmp_path: Path) -> None:
+    unpack_sample("skyrl", tmp_path)
+    (tmp_path / "dumped_data").mkdir()
+    (tmp_path / "dumped_data" / "global_step_1_training_input.pkl").write_bytes(b"\x80\x05\x95")
+    assert [line for line in lines_of(tmp_path) if "1 pickle file" in line and "never loaded" in line]
+
+
+def test_intended_and_deployed_sampling_stand_beside_each_other(tmp_path: Path) -> None:
+    records = [
+        record
+        for step, temperature in ((1, 1.0), (2, 0.15))
+        for record in group(step, "a", (0.0, 1.0), sampling={"temperature": temperature, "top_p": 1.0})
+    ]
+    write_log(tmp_path / "log.jsonl", [run_record(sampling={"temperature": 1.0}), *records])
+    lines = lines_of(tmp_path)
+    assert "intended sampling temperature 1.0" in lines
+    assert "deployed sampling temperature 1.0 top_p 1.0: 2 rollouts" in lines
+    assert "deployed sampling temperature 0.15 top_p 1.0: 2 rollouts" in lines
