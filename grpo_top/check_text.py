@@ -111,15 +111,15 @@ def _evidence_text(value: Any) -> str:
         value = value.item()
     if isinstance(value, bool) or value is None:
         return "yes" if value else ""
-    if isinstance(value, float):
+    if isinstance(value, float) and not value.is_integer():
         return numbers.value(value)
-    if isinstance(value, int):
-        return str(value)
+    if isinstance(value, int | float):
+        return f"{value:.0f}"
     if isinstance(value, str):
         return value if len(value) <= LONGEST_WORD else ""
     if isinstance(value, dict):
         inner = [
-            f"{key} {text}"
+            f"{str(key).replace('_', ' ')} {text}"
             for key, of in value.items()
             if not isinstance(of, dict) and (text := _evidence_text(of))
         ]

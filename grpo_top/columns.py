@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -15,45 +15,74 @@ _FIRST_CAPACITY = 1024
 
 
 class Column:
-    """One growing array. `view` stays valid for the rows that it shows, whatever is appended later."""
+    """One growing array. `view` stays valid for the rows that it shows, whatever is appended later.
+
+    While all rows hold one value it is kept once: a field that a source does not carry takes no memory.
+    """
 
     def __init__(self, dtype: DTypeLike, fill: float = 0) -> None:
         self._fill = fill
-        self._data: NDArray[Any] = np.full(_FIRST_CAPACITY, fill, dtype)
+        self._data = _one(fill, dtype)
+        """The rows, or one value that all of them hold."""
         self.length = 0
 
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
         """Append values, converted to the column's type."""
-        end = self.length + len(values)
-        self._reserve(end)
-        self._data[self.length : end] = values
-        self.length = end
+        self.write(self.length, self.length + len(values), values)
 
     def write(self, start: int, stop: int, values: Sequence[Any] | NDArray[Any] | float) -> None:
         """Set the rows from `start` to `stop`, new ones or not, to values of theirs or to one value."""
+        if start > self.length:
+            self.pad(start)
+        if len(self._data) == 1 and isinstance(values, int | float):
+            if not self.length:
+                self._data = _one(values, self._data.dtype)
+            if _equal(self._data[0], values):
+                self.length = max(self.length, stop)
+                return
         self._reserve(stop)
         self._data[start:stop] = values
         self.length = max(self.length, stop)
 
+    def put(self, rows: Sequence[int] | NDArray[np.int64], value: float) -> None:
+        """Set some of the rows to one value."""
+        if len(rows):
+            self._reserve(self.length)
+            self._data[rows] = value
+
     def pad(self, length: int) -> None:
         """Append the fill value until the column has `length` rows."""
-        self._reserve(length)
-        self.length = max(self.length, length)
+        if length > self.length:
+            self.write(self.length, length, self._fill)
 
     def view(self) -> NDArray[Any]:
-        """The rows so far; writable by the history alone."""
+        """The rows so far, only to be read."""
         length = self.length  # read before the data, which another thread may just have let grow
-        return self._data[:length]
+        data = self._data
+        return data[:length] if len(data) > 1 else np.ndarray((length,), data.dtype, data, 0, (0,))
 
     def cut(self, length: int) -> None:
         """Let the rows from `length` on fall."""
         self.length = min(self.length, length)
 
     def _reserve(self, length: int) -> None:
-        if length > len(self._data):
-            grown = np.full(max(length, 2 * len(self._data)), self._fill, self._data.dtype)
-            grown[: self.length] = self._data[: self.length]
+        """Give every row a place of its own, and room for `length` of them."""
+        if length > len(self._data) or len(self._data) == 1:
+            # Memory that nothing was written to yet costs nothing.
+            grown = np.empty(max(length, 2 * len(self._data), _FIRST_CAPACITY), self._data.dtype)
+            grown[: self.length] = self.view()
             self._data = grown
+
+
+def _one(value: float, dtype: DTypeLike) -> NDArray[Any]:
+    """An array of one value that is not written to."""
+    found = np.full(1, value, dtype)
+    found.flags.writeable = False
+    return found
+
+
+def _equal(own: Any, value: float) -> bool:
+    return bool(own == value or (own != own and value != value))  # noqa: PLR0124  NaN is no other value than NaN
 
 
 class Interner:
@@ -61,16 +90,14 @@ class Interner:
 
     def __init__(self, limit: int) -> None:
         self.names: list[str] = []
-        self._ids: dict[str, int] = {}
+        self._ids: dict[str | None, int] = {None: -1}
         self._limit = limit
 
     def id(self, name: str | None) -> int:
         """The name's number, a new one where it has none yet; -1 for None."""
-        if name is None:
-            return -1
         known = self._ids.get(name)
-        if known is not None:
-            return known
+        if known is not None or name is None:
+            return -1 if known is None else known
         if len(self.names) >= self._limit:
             return self._limit - 1
         if len(self.names) == self._limit - 1:
@@ -79,7 +106,7 @@ class Interner:
         self.names.append(name)
         return len(self.names) - 1
 
-    def ids(self, names: Iterable[str | None]) -> list[int]:
+    def ids(self, names: Sequence[str | None]) -> list[int]:
         """Numbers of many names at once."""
-        known = self._ids
-        return [-1 if name is None else known[name] if name in known else self.id(name) for name in names]
+        found = list(map(self._ids.get, names))
+        return [self.id(name) for name in names] if None in found else found  # type: ignore[return-value]

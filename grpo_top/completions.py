@@ -6,18 +6,23 @@ space beyond ASCII, control or private characters) is left to `text`.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top import text
+from grpo_top.text import LONGEST_PADDING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
 _TAB, _RETURN, _SPACE, _DELETE, _FIRST_LEAD = 0x09, 0x0D, 0x20, 0x7F, 0xC2
+
+_CACHED = 1 << 17
+"""Characters that are looked at together: the arrays about them take some ten times that."""
 
 _ODD = np.array(
     [
@@ -49,21 +54,48 @@ class Measures(NamedTuple):
 
 def measure_texts(texts: Sequence[str]) -> Measures:
     """What is kept of each text."""
-    if not texts:
-        return Measures([], [], [])
+    found = Measures([], [], [])
+    for few in _portions(texts):
+        keys, loops, gibberish = _measure(few)
+        found.keys.extend(keys)
+        found.loops.extend(loops)
+        found.gibberish.extend(gibberish)
+    return found
+
+
+def text_key(one: str) -> int:
+    """The key of one text, see `Measures.keys`."""
+    return measure_texts([one]).keys[0]
+
+
+def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Neighbouring texts that together stay in the processor's cache; a long one by itself."""
+    start = size = 0
+    for place, one in enumerate(texts):
+        size += len(one)
+        if size > _CACHED:
+            yield texts[start : place + 1]
+            start, size = place + 1, 0
+    if start < len(texts):
+        yield texts[start:]
+
+
+def _measure(texts: Sequence[str]) -> Measures:
     encoded = [one.encode("utf-8", "surrogatepass") for one in texts]
-    data = b"\n".join((b"", *encoded, b""))
-    ends = np.cumsum([len(one) + 1 for one in encoded])
-    codes = np.frombuffer(data, np.uint8)
+    codes = np.frombuffer(b"\n".join((b"", *encoded, b"")), np.uint8)
+    ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64)
+    special = np.flatnonzero(
+        (codes - _SPACE) >= _DELETE - _SPACE
+    )  # wraps: controls, and all that is not ASCII
     folded = _folded(codes, ends)
     gibberish = [False] * len(texts)
-    for place in _odd(codes, ends):
+    for place in _odd(codes, ends, special):
         folded[place] = text.folded(texts[place])
         gibberish[place] = text.gibberish(texts[place])
-    if b"<" in data or b"[" in data:
-        gibberish = [found or text.mostly_padding(one) for found, one in zip(gibberish, texts, strict=True)]
+    for place in _perhaps_padding(codes, ends, special):
+        gibberish[place] |= text.mostly_padding(texts[place])
     return Measures(
-        [hash(one) or 1 for one in folded],  # bytes hash in a fraction of any digest's time
+        [hash(one) or 1 for one in folded],  # of bytes: in a fraction of any digest's time
         list(map(text.ends_in_loop, texts)),
         gibberish,
     )
@@ -84,20 +116,44 @@ def _folded(codes: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[bytes]:
         spaced = spaced[kept]
         ends = ends - np.searchsorted(np.flatnonzero(again), ends, side="left")
     data = spaced.tobytes()
-    stops = ends.tolist()
-    return [data[start + 1 : stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+    return [data[start + 1 : stop] for start, stop in pairwise((0, *ends.tolist()))]
 
 
-def _odd(codes: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[int]:
+def _odd(codes: NDArray[np.uint8], ends: NDArray[np.int64], special: NDArray[np.int64]) -> list[int]:
     """Numbers of the texts that hold a character which is left to `text`."""
-    special = np.flatnonzero((codes - _SPACE) >= _DELETE - _SPACE)  # wraps below the space: controls, and past ASCII
-    if len(special) == len(ends) + 1:  # nothing but the newlines between the texts
+    if len(special) == len(ends) + 1:  # nothing but the newlines around the texts
         return []
     found = codes[special]
     odd = special[((found < _TAB) | (found > _RETURN)) & (found <= _DELETE)]
     lead = special[found >= _FIRST_LEAD]
     if len(lead):
-        first, second, third = (codes[np.minimum(lead + i, len(codes) - 1)].astype(np.int32) for i in range(3))
+        first, second, third = (
+            codes[np.minimum(lead + i, len(codes) - 1)].astype(np.int32) for i in range(3)
+        )
         inside = np.searchsorted(_ODD, (first << 16) | (second << 8) | third, side="right") % 2 == 1
         odd = np.concatenate((odd, lead[inside]))
-    return np.unique(np.searchsorted(ends, odd)).tolist()  # type: ignore[no-any-return]
+    return _as_list(np.unique(np.searchsorted(ends, odd)))
+
+
+def _perhaps_padding(
+    codes: NDArray[np.uint8], ends: NDArray[np.int64], special: NDArray[np.int64]
+) -> list[int]:
+    """Numbers of the texts of which padding tokens may be the half, by how many could begin in them."""
+    opening = [np.flatnonzero(codes == ord(start)) for start in LONGEST_PADDING]
+    if not any(map(len, opening)):
+        return []
+    tokens = [
+        _count(begins, ends) * longest
+        for begins, longest in zip(opening, LONGEST_PADDING.values(), strict=True)
+    ]
+    visible = np.diff(ends, prepend=0) - _count(special, ends) - _count(np.flatnonzero(codes == _SPACE), ends)
+    return _as_list(np.flatnonzero(2 * sum(tokens) >= visible))
+
+
+def _count(positions: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of the ascending positions lie in each text."""
+    return np.diff(np.searchsorted(positions, ends), prepend=0)
+
+
+def _as_list(values: NDArray[np.int64]) -> list[int]:
+    return values.tolist()  # type: ignore[no-any-return]

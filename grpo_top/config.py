@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
+from grpo_top.records import SAMPLING_ORDER, Success, normal_sampling
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from grpo_top.detectors.base import Detector
 
@@ -21,6 +24,15 @@ SHARED_KNOBS = {
     "enabled": "false switches the detector off",
 }
 """Knobs that every detector has."""
+RUN_KEYS = {
+    "name": 'name = "my-run", to pick one of several runs in a place',
+    "sampling": "sampling = {temperature = 1.0, max_tokens = 512}, the intended config",
+    "version_lag_tolerance": "version_lag_tolerance = 2, a number of policy versions",
+    "reward_range": "reward_range = [0, 1], the lowest and the highest reward",
+    "success": 'success = {of = "reward", at_least = 1}, of the reward or of a component',
+    "group_size": "group_size = 8, a whole number of rollouts",
+}
+"""What `[run]` may declare → how it is written."""
 
 
 class ConfigError(ValueError):
@@ -42,7 +54,7 @@ class Settings:
     knobs: dict[str, dict[str, Setting]] = field(default_factory=dict)
     """Detector id → knob → value."""
     run: dict[str, Any] = field(default_factory=dict)
-    """The `[run]` table: sampling, version_lag_tolerance, reward_range, success, group_size."""
+    """The `[run]` table, see `RUN_KEYS`: what the user declares stands above what the log says."""
 
     def values(self, id_: str) -> dict[str, float]:
         """A detector's knobs that are set, as numbers."""
@@ -104,8 +116,10 @@ def _read(path: Path, detectors: Mapping[str, type[Detector]], settings: Setting
     for id_, knobs in table.items():
         if id_ == "run":
             if not isinstance(knobs, dict):
-                raise ConfigError(f"{path}: run must be a table")
-            settings.run.update(knobs)
+                raise ConfigError(
+                    f"{path}: run must be a table such as [run] with {', '.join(RUN_KEYS)} in it"
+                )
+            settings.run |= {key: _declared(key, value, str(path)) for key, value in knobs.items()}
         elif isinstance(knobs, dict):
             for knob, value in knobs.items():
                 _set(settings, detectors, id_, knob, value, str(path))
@@ -121,6 +135,8 @@ def _set(
     value: object,
     origin: str,
 ) -> None:
+    if id_ == "run":
+        raise ConfigError(f"{origin}: what is declared of the run stands in a file: [run] in {FILE_NAME}")
     if id_ not in detectors:
         raise ConfigError(f"{origin}: there is no detector {id_}{_near(id_.upper(), detectors)}")
     known = {entry.name: entry.meaning for entry in detectors[id_].knobs} | SHARED_KNOBS
@@ -134,17 +150,80 @@ def _set(
     settings.knobs.setdefault(id_, {})[knob] = Setting(number, origin)
 
 
+def _declared(key: str, value: object, origin: str) -> Any:
+    """A value of the `[run]` table as the records hold it."""
+    if key not in RUN_KEYS:
+        raise ConfigError(f"{origin}: [run] has no {key}{_near(key, RUN_KEYS)}; it has {', '.join(RUN_KEYS)}")
+    found = _RUN_FORMS[key](value)
+    if found is None:
+        raise ConfigError(f"{origin}: [run] {key} is not of its form; write {RUN_KEYS[key]}")
+    if key == "sampling" and isinstance(value, dict):
+        strange = [name for name in value if normal_sampling({name: value[name]}) is None]
+        if strange:
+            raise ConfigError(
+                f"{origin}: [run] sampling has no {strange[0]}{_near(strange[0], SAMPLING_ORDER)}; "
+                f"it has numbers for {', '.join(SAMPLING_ORDER)}"
+            )
+    return found
+
+
+def _plain_number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def _range(value: object) -> tuple[float, float] | None:
+    if not isinstance(value, list) or len(value) != 2:
+        return None
+    low, high = (_plain_number(bound) for bound in value)
+    return None if low is None or high is None or low >= high else (float(low), float(high))
+
+
+def _success(value: object) -> Success | None:
+    if not isinstance(value, dict) or value.keys() != {"of", "at_least"}:
+        return None
+    at_least = _plain_number(value["at_least"])
+    return (
+        Success(value["of"], float(at_least))
+        if isinstance(value["of"], str) and at_least is not None
+        else None
+    )
+
+
+def _tolerance(value: object) -> float | None:
+    number = _plain_number(value)
+    return None if number is None or number < 0 else number
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+_RUN_FORMS: dict[str, Callable[[object], Any]] = {
+    "name": lambda value: value if isinstance(value, str) and value else None,
+    "sampling": lambda value: (
+        (normal_sampling(value) or value) if isinstance(value, dict) and value else None
+    ),
+    "version_lag_tolerance": _tolerance,
+    "reward_range": _range,
+    "success": _success,
+    "group_size": _size,
+}
+
+
 def _number(value: object) -> float | None:
     if isinstance(value, bool | int | float):
-        return float(value)
+        return float(value) if math.isfinite(value) else None
     words = {"true": 1.0, "false": 0.0}
     if isinstance(value, str):
         if value.lower() in words:
             return words[value.lower()]
         try:
-            return float(value)
+            number = float(value)
         except ValueError:
             return None
+        return number if math.isfinite(number) else None
     return None
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.facts import RunChange, RunState
-from grpo_top.records import Success
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +34,7 @@ class RunStates:
 
     def __init__(self, declared: Mapping[str, Any]) -> None:
         self.latest = RunState()
-        self._by_user = {name: _declared(name, value) for name, value in declared.items()}
+        self._by_user = dict(declared)
         for name, value in self._by_user.items():
             setattr(self.latest, name, value)
         self._states: list[tuple[int, RunState]] = [(0, self.latest)]
@@ -98,11 +97,3 @@ def _is_other(before: Any, now: Any) -> bool:
     if isinstance(before, dict):
         return any(now.get(key) != value for key, value in before.items())
     return bool(before != now)
-
-
-def _declared(name: str, value: Any) -> Any:
-    if name == "success" and isinstance(value, dict):
-        return Success(str(value["of"]), float(value["at_least"]))
-    if name == "reward_range":
-        return (float(value[0]), float(value[1]))
-    return value

@@ -101,7 +101,7 @@ def _quiet(snapshot: Snapshot, stage: int) -> str:
     return ", ".join(said)
 
 
-_NUMBERS: dict[int, tuple[tuple[str, str, Callable[[float | None], str]], ...]] = {
+_NUMBERS: dict[int, tuple[tuple[str, str, Callable[[float], str]], ...]] = {
     2: (
         ("mean reward", "reward_mean", numbers.value),
         ("verifier errors", "verifier_error_rate", numbers.share),
@@ -118,7 +118,7 @@ _NUMBERS: dict[int, tuple[tuple[str, str, Callable[[float | None], str]], ...]] 
     ),
     5: (("parse failures", "parse_failure_rate", numbers.share), ("cut", "truncation_rate", numbers.share)),
     6: (("KL", "kl", numbers.value), ("clipped", "clip_frac", numbers.share)),
-    7: (("lag", "version_lag_max", numbers.value), ("mismatch KL", "mismatch_kl", numbers.value)),
+    7: (("lag", "version_lag_max", "{:.3g}".format), ("mismatch KL", "mismatch_kl", numbers.value)),
 }
 """By stage: what is said of the last 20 steps, as label, series and how the number is written."""
 

@@ -1,12 +1,14 @@
 """Columns of every rollout that was read, and where each text lies; no text.
 
-About 110 bytes a rollout. Columns only grow; a row is never moved, and its only later change is that `live` falls
+About 100 bytes a rollout, less where fields are missing. Columns only grow; a row is never moved, and its only later change is that `live` falls
 when a later record of the same rollout replaces it.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +18,7 @@ from grpo_top.encode import COLUMNS, encode, numbers, prompt_of
 from grpo_top.snapshot import Rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -26,6 +28,7 @@ _OPEN_STEPS = 32
 _HIGHEST_INDEX = 2**31 - 1
 _LABEL_END = "\x1f"
 _BY_PROMPT = "\0"
+_NO_REWARDS: Mapping[str, float | None] = {}
 
 
 class StepRows:
@@ -38,8 +41,8 @@ class StepRows:
         """Half-open ranges of rows."""
         self.labels: dict[str, int] = {}
         """Split digit and group label → number of the group within the step."""
-        self.seen: dict[tuple[int, int], tuple[int, int]] = {}
-        """(group number, index) → row and task: the same place with another task is another rollout."""
+        self.seen: dict[int, dict[int, int]] = {}
+        """Group number → index → the newest row there: with another task it is another rollout."""
         self.counts: dict[int, int] = {}
         """Group number → rollouts so far."""
         self.packed: str | None = None
@@ -49,6 +52,13 @@ class StepRows:
         """Give up what only new rows need."""
         self.packed = _LABEL_END.join(self.labels)
         self.labels, self.seen, self.counts = {}, {}, {}
+
+    def take(self, first: int, stop: int) -> None:
+        """Note that the rows from `first` to `stop`, newer than any before, are of this step."""
+        if self.ranges and self.ranges[-1][1] == first:
+            self.ranges[-1] = (self.ranges[-1][0], stop)
+        else:
+            self.ranges.append((first, stop))
 
     def label_list(self) -> list[str]:
         """Labels in the order of the groups' numbers."""
@@ -98,14 +108,14 @@ class History:
             return set()
         values = encode(rollouts, self.names)
         values["source"] = source
-        values["sampling"] = [self._sampling_id(rollout.sampling) for rollout in rollouts]
+        values["sampling"] = self._sampling_ids_of(rollouts)
         values["group"], values["index"] = self._place(rollouts, values, source)
         first, self.length = self.length, self.length + len(rollouts)
         for name, column in self.columns.items():
             column.write(first, self.length, values[name])
         self._add_components(rollouts, first)
         if self._replaced_in_batch:
-            self.columns["live"].view()[self._replaced_in_batch] = 0
+            self.columns["live"].put(self._replaced_in_batch, 0)
             self.replaced += len(self._replaced_in_batch)
             self._replaced_in_batch = []
         while len(self._open) > _OPEN_STEPS:
@@ -117,10 +127,15 @@ class History:
         known = self.steps.get(step)
         if known is None:
             return np.empty(0, np.int64)
-        rows = np.concatenate([np.arange(start, stop) for start, stop in known.ranges])
-        rows = rows[rows < (self.length if until is None else until)]
-        live: NDArray[np.int64] = rows[self.columns["live"].view()[rows] == 1]
-        return live
+        end = self.length if until is None else until
+        ranges = [np.arange(start, min(stop, end)) for start, stop in known.ranges if start < end]
+        if not ranges:
+            return np.empty(0, np.int64)
+        rows = np.concatenate(ranges) if len(ranges) > 1 else ranges[0]
+        live = self.columns["live"].view()[rows[0] : rows[-1] + 1]
+        if not live.all():
+            rows = rows[live[rows - rows[0]] == 1]
+        return rows
 
     def group_labels(self, step: int) -> list[str]:
         """Groups of a step by number: the source's own ids, else their numbers."""
@@ -139,12 +154,11 @@ class History:
 
     def forget(self, source: int, step: int | None = None) -> set[int]:
         """Let the rows of a source (of one of its steps) fall, since it was rewritten; the steps that lose rows."""
-        live = self.columns["live"].view()
-        of_source = (self.columns["source"].view() == source) & (live == 1)
+        of_source = (self.columns["source"].view() == source) & (self.columns["live"].view() == 1)
         if step is not None:
             of_source &= self.columns["step"].view() == step
         rows = np.flatnonzero(of_source)
-        live[rows] = 0
+        self.columns["live"].put(rows, 0)
         self.replaced += len(rows)
         steps = {int(value) for value in np.unique(self.columns["step"].view()[rows])}
         for number in steps & self._open.keys():
@@ -185,49 +199,79 @@ class History:
         known.labels = {label: number for number, label in enumerate(known.label_list())}
         known.packed = None
         rows = self.rows_of(step)
-        groups, indices, tasks = (
-            self.columns[name].view()[rows].tolist() for name in ("group", "index", "task")
-        )
-        places = zip(groups, indices, strict=True)
-        known.seen = dict(zip(places, zip(rows.tolist(), tasks, strict=True), strict=True))
-        for group in groups:
+        groups, indices = (self.columns[name].view()[rows].tolist() for name in ("group", "index"))
+        for group, index, row in zip(groups, indices, rows.tolist(), strict=True):
+            known.seen.setdefault(group, {})[index] = row
             known.counts[group] = known.counts.get(group, 0) + 1
 
     def _place(
         self, rollouts: Sequence[Rollout], values: Mapping[str, Any], source: int
     ) -> tuple[list[int], list[int]]:
         """Group and index of each rollout within its step; the same rollout, if it is there already, is replaced."""
-        groups, indices = [], []
-        newest = self._newest.get(source, rollouts[0].step)
-        for row, (rollout, split, task) in enumerate(
-            zip(rollouts, values["split"], values["task"], strict=True), self.length
-        ):
-            step = rollout.step
+        groups: list[int] = []
+        indices: list[int] = []
+        self._newest.setdefault(source, rollouts[0].step)
+        size = len(rollouts)
+        labels = [
+            f"{_BY_PROMPT}{hash(prompt_of(rollout))}" if rollout.group is None else rollout.group
+            for rollout in rollouts
+        ]
+        places = list(zip(values["step"], _every(values["split"], size), labels, strict=True))
+        given = [rollout.index for rollout in rollouts]
+        tasks = _every(values["task"], size)
+        start = 0
+        for stop in (*(at for at in range(1, size) if places[at] != places[at - 1]), size):
+            step, split, label = places[start]
             known = self._open.get(step) or self._opened(step)
-            newest = max(newest, step)
-            ranges = known.ranges
-            if ranges and ranges[-1][1] == row:
-                ranges[-1] = (ranges[-1][0], row + 1)
-            else:
-                ranges.append((row, row + 1))
-            label, index = rollout.group, rollout.index
-            key = f"{split}{label}" if label is not None else f"{split}{_BY_PROMPT}{hash(prompt_of(rollout))}"
-            group = known.labels.setdefault(key, len(known.labels))
-            if index is None:
-                if source in self._began:
-                    self._forget_before(source, step, known)
-                index = known.counts.get(group, 0)
-                known.counts[group] = index + 1
-            before = known.seen.get((group, index))
-            if before is not None and before[1] == task:
-                self._replaced_in_batch.append(before[0])
-                if step < newest and self._is_of(source, before[0]):
-                    self.restarts.setdefault(step, newest)
-            known.seen[group, index] = (row, task)
-            groups.append(group)
-            indices.append(min(index, _HIGHEST_INDEX))
-        self._newest[source] = newest
+            self._newest[source] = max(self._newest[source], step)
+            known.take(self.length + start, self.length + stop)
+            group = known.labels.setdefault(f"{split}{label}", len(known.labels))
+            found = self._indices(known, group, given[start:stop], source, step)
+            self._replace(known.seen.setdefault(group, {}), found, tasks, start, source, step)
+            groups += [group] * (stop - start)
+            indices += found
+            start = stop
         return groups, indices
+
+    def _indices(
+        self, known: StepRows, group: int, given: list[int | None], source: int, step: int
+    ) -> list[int]:
+        """The indices of neighbouring rollouts of one group: their own, else counted."""
+        if None in given and source in self._began:
+            self._forget_before(source, step, known)
+        found = []
+        for index in given:
+            if index is None:
+                counted = known.counts.get(group, 0)
+                known.counts[group] = counted + 1
+            found.append(counted if index is None else index)
+        return found
+
+    def _replace(
+        self,
+        seen: dict[int, int],
+        indices: list[int],
+        tasks: Sequence[int],
+        start: int,
+        source: int,
+        step: int,
+    ) -> None:
+        """Note where rollouts of one group lie, the first being the batch's `start`-th; the same ones from before fall."""
+        first = self.length + start
+        if len(set(indices)) == len(indices) and seen.keys().isdisjoint(indices):
+            seen.update(zip(indices, range(first, first + len(indices)), strict=True))
+            return
+        for row, index in enumerate(indices, first):
+            before = seen.get(index)
+            if before is not None and self._task(before, tasks) == tasks[row - self.length]:
+                self._replaced_in_batch.append(before)
+                if step < self._newest[source] and self._is_of(source, before):
+                    self.restarts.setdefault(step, self._newest[source])
+            seen[index] = row
+
+    def _task(self, row: int, tasks: Sequence[int]) -> int:
+        """The task of a row, which may be one of those that are just being added."""
+        return tasks[row - self.length] if row >= self.length else int(self.columns["task"].view()[row])
 
     def _is_of(self, source: int, row: int) -> bool:
         """Whether a row came from a source; those past the end are just being added by it."""
@@ -245,16 +289,20 @@ class History:
             known.counts = {}
 
     def _add_components(self, rollouts: Sequence[Rollout], first: int) -> None:
-        for name in dict.fromkeys(
-            name for rollout in rollouts if rollout.rewards for name in rollout.rewards
-        ):
-            values = [rollout.rewards.get(name) if rollout.rewards else None for rollout in rollouts]
+        rewards = [rollout.rewards or _NO_REWARDS for rollout in rollouts]
+        for name in dict.fromkeys(chain.from_iterable(rewards)):
             column = self.components.get(name)
             if column is None:
                 column = self.components[name] = Column(np.float64, fill=math.nan)
-            column.write(first, self.length, numbers(values))
+            column.write(first, self.length, numbers([of_one.get(name) for of_one in rewards]))
         for column in self.components.values():
             column.pad(self.length)
+
+    def _sampling_ids_of(self, rollouts: Sequence[Rollout]) -> int | list[int]:
+        samplings = [rollout.sampling for rollout in rollouts]
+        if samplings.count(samplings[0]) == len(samplings):
+            return self._sampling_id(samplings[0])
+        return list(map(self._sampling_id, samplings))
 
     def _sampling_id(self, sampling: Sampling | None) -> int:
         if sampling is None:
@@ -269,3 +317,8 @@ class History:
                 self.samplings.append(ordered)
             self._sampling_ids[key] = known
         return known
+
+
+def _every(values: int | Sequence[int], size: int) -> Sequence[int]:
+    """One value for each of `size` rollouts, where one may stand for all."""
+    return [values] * size if isinstance(values, int) else values

@@ -13,7 +13,7 @@ from grpo_top.detectors import ALL
 from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
 from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
-from grpo_top.formats.names import canonical_values
+from grpo_top.formats.names import canonical_keys, canonical_values
 from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
 from grpo_top.pace import StepPace
@@ -55,6 +55,8 @@ class Ledger:
         self.last_record_time: float | None = None
         self.version = 0
         """Grows with every change."""
+        self.keys: dict[str, str | None] = {}
+        """The trainer's own metric names → the series that each is read as, None where it is none."""
         self._pace = StepPace()
         self._ranks: dict[int, int] = {}
         """Step → the highest rank that its trainer's numbers came with."""
@@ -317,7 +319,10 @@ class Ledger:
         self._mark(step if self._open_end is None else min(step, self._open_end))
 
     def _canonical(self, framework: str, record: Step) -> dict[str, float]:
-        return canonical_values(self._framework(framework), record.metrics)
+        name = self._framework(framework)
+        if not record.metrics.keys() <= self.keys.keys():
+            self.keys |= canonical_keys(name, record.metrics)
+        return canonical_values(name, record.metrics)
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name

@@ -56,10 +56,10 @@ def outcome(snapshot: Snapshot) -> Outcome:
     flat = snapshot.groups.columns["flat"][: snapshot.groups.length]
     groups, trainable = int((flat >= 0).sum()), int((flat == 0).sum())
     ratio = trainable / groups if groups else None
-    if ratio is None and "trainable_ratio" in snapshot.series:
-        logged = snapshot.series["trainable_ratio"].values
-        logged = logged[np.isfinite(logged)]
-        ratio = float(logged.mean()) if len(logged) else None
+    if ratio is None and "zero_variance_group_frac" in snapshot.series:
+        flat_share = snapshot.series["zero_variance_group_frac"].values
+        flat_share = flat_share[np.isfinite(flat_share)]
+        ratio = 1 - float(flat_share.mean()) if len(flat_share) else None
     found = [_component(snapshot, name) for name in snapshot.run.components]
     total = sum(spread for _, spread in found)
     components = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import triage
+from grpo_top.hints import known_framework
 from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snapshot, Status
 
 if TYPE_CHECKING:
@@ -93,7 +94,12 @@ def picture(
             if status == Status.UNKNOWN and needs[id_]
         ),
         tracks=judge.tracks(),
-        coverage=triage.coverage(origins, _columns_seen(ledger), needs),
+        coverage=triage.coverage(
+            origins,
+            _columns_seen(ledger),
+            needs,
+            known_framework(ledger.run.framework, [source.format for source in sources]),
+        ),
         skipped=tuple(ledger.skipped),
         skipped_count=ledger.skipped_count,
         rollouts=view,
@@ -104,6 +110,7 @@ def picture(
         batch=ledger.batch,
         eval_batch=ledger.eval_batch,
         read=read,
+        keys=dict(ledger.keys),
     )
 
 

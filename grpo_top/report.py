@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import re
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.registry import named
+from grpo_top.numbers import share
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from grpo_top.records import Sampling
     from grpo_top.snapshot import Finding, Series, Snapshot, SourceFacts
 
 
-_NUMBERS = re.compile(r"(\d+)")
+_NUMBERS = re.compile(r"([0-9a-f]{8}[0-9a-f-]*|\d+)")
+"""Numbers in a file's name, and the ids that are written like them."""
 _SAMPLINGS_LISTED = 5
 CHECK_SCHEMA = "grpo-top/check/1"
 
@@ -48,7 +51,13 @@ def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
             for source in snapshot.sources
         ],
         "coverage": [
-            {"item": item.item, "status": item.status, "from": item.origin, "blinds": list(item.blinds)}
+            {
+                "item": item.item,
+                "status": item.status,
+                "from": item.origin,
+                "blinds": list(item.blinds),
+                "hints": list(item.hints),
+            }
             for item in snapshot.coverage
         ],
         "triage": [
@@ -144,7 +153,9 @@ def inspect_text(snapshot: Snapshot) -> str:
     lines += [safe(f"  {line}") for line in _source_lines(snapshot.sources)]
     lines += [safe(f"  left out: {line}") for line in snapshot.left_out]
     if not snapshot.run.rollouts:
-        hints = dict.fromkeys(named(source.format).rollouts_hint for source in snapshot.sources)
+        formats = dict.fromkeys(source.format for source in snapshot.sources)
+        own = [snapshot.run.framework] if snapshot.run.framework in formats else formats
+        hints = dict.fromkeys(named(name).rollouts_hint for name in own if name)
         lines += [f"  no training rollouts: {hint}" for hint in hints if hint]
     lines += ["", "run"]
     lines += [safe(f"  {line}") for line in _run_lines(snapshot)]
@@ -154,12 +165,82 @@ def inspect_text(snapshot: Snapshot) -> str:
         lines.append(f"           {item.origin}")
         if item.blinds:
             lines.append(f"           blinds {', '.join(item.blinds)}")
+        for hint in item.hints:
+            lines += wrap(f"           to log {hint}", 110, subsequent_indent=" " * 13)
+    lines += ["", "rollout fields"]
+    lines += [f"  {line}" for line in _field_lines(snapshot)]
     lines += ["", "series"]
+    lines += [safe(f"  {line}") for line in _series_lines(snapshot)]
+    return "\n".join(lines) + "\n"
+
+
+_FIELDS = {
+    "reward": "reward",
+    "advantage": "advantage",
+    "completion": "text",
+    "prompt_tokens": "prompt_tokens",
+    "completion_tokens": "completion_tokens",
+    "finish_reason": "finish",
+    "truncated": "truncated",
+    "termination": "termination",
+    "parsed": "parsed",
+    "verifier": "verifier_known",
+    "task or prompt": "task",
+    "family": "family",
+    "tier": "tier",
+    "seed": "seed",
+    "policy_version": "policy_end",
+    "trainer_version": "trainer_version",
+    "sampling": "sampling",
+    "sampler": "sampler",
+    "logprobs": "logp_diff",
+    "env_version": "env_version",
+    "reward_version": "reward_version",
+}
+"""What a rollout record may carry → the column that shows whether it did."""
+_ZERO_IS_UNKNOWN = frozenset(("text", "verifier_known"))
+
+
+def _field_lines(snapshot: Snapshot) -> Iterator[str]:
+    """Which share of the rollouts carries which field, and the fields that none does."""
+    rollouts = snapshot.rollouts
+    live = rollouts.columns["live"] == 1
+    count = int(live.sum())
+    if not count:
+        yield "none: there are no rollouts"
+        return
+    known = {}
+    for field, column in _FIELDS.items():
+        values = rollouts.columns[column][live]
+        if values.dtype.kind == "f":
+            carried = ~_isnan(values)
+        else:
+            carried = values != 0 if column in _ZERO_IS_UNKNOWN else values != -1
+        known[field] = int(carried.sum())
+    known |= {
+        f"rewards.{name}": int((~_isnan(values[live])).sum()) for name, values in rollouts.components.items()
+    }
+    read = [f"{field} {share(found / count)}" for field, found in known.items() if found]
+    yield from wrap(safe(f"read: {', '.join(read)}"), 108, subsequent_indent="  ")
+    lacking = [field for field, found in known.items() if not found]
+    if lacking:
+        yield from wrap(f"on no rollout: {', '.join(lacking)}", 108, subsequent_indent="  ")
+
+
+def _series_lines(snapshot: Snapshot) -> Iterator[str]:
+    """Each series with its origin, its values and the trainer's names for it; then the names that are read as none."""
+    own: dict[str, list[str]] = {}
+    for key, name in snapshot.keys.items():
+        if name is not None:
+            own.setdefault(name, []).append(key)
     for name in sorted(snapshot.series):
         series = snapshot.series[name]
         known = int((~_isnan(series.values)).sum())
-        lines.append(safe(f"  {name:<44} {series.origin:<9} {known:>9,} values"))
-    return "\n".join(lines) + "\n"
+        said = f"  from {', '.join(own[name])}" if name in own else ""
+        yield f"{name:<44} {series.origin:<9} {known:>9,} values{said}"
+    unused = [key for key, name in snapshot.keys.items() if name is None]
+    if unused:
+        yield from wrap(f"read as no series: {', '.join(unused)}", 108, subsequent_indent="  ")
 
 
 def _source_lines(sources: Sequence[SourceFacts]) -> Iterator[str]:

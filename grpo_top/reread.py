@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING
 
+from grpo_top.completions import text_key
 from grpo_top.encode import completion_of
 from grpo_top.records import Location
 from grpo_top.snapshot import Gone
 from grpo_top.sources.access import read_range, read_whole
-from grpo_top.text import text_hash
 
 if TYPE_CHECKING:
     from grpo_top.history import History
@@ -27,8 +28,9 @@ def reread(history: History, intake: Intake, row: int) -> Rollout | Gone:
     location = Location(offset, length, part)
     try:
         found = _found(intake, location)
-    except OSError as error:
-        return Gone(f"{intake.where}: {error.strerror or error}; its numbers still stand")
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        return Gone(f"{intake.where}: {reason}; its numbers still stand")
     if found is None or not _is_the_same(found, step, text):
         return Gone(
             f"{intake.where}: rewritten since, offset {offset} holds something else; its numbers still stand"
@@ -49,4 +51,4 @@ def _is_the_same(found: Rollout, step: int, text: int) -> bool:
     if text == 0:
         return found.step == step
     completion = completion_of(found)
-    return completion is not None and text_hash(completion) == text
+    return completion is not None and text_key(completion) == text

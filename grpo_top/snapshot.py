@@ -213,6 +213,8 @@ class CoverageItem:
     """Where it is read or derived from; empty where it is missing."""
     blinds: tuple[str, ...]
     """Detectors that its absence blinds."""
+    hints: tuple[str, ...] = ()
+    """Which settings of the run's framework would log what is missing; empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +284,8 @@ class Snapshot:
     """The held-out rollouts that carry a step's number."""
     read: Callable[[int], Rollout | Gone]
     """The rollout of a row of `rollouts` with its text, read again from its file; safe from any thread."""
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    """The trainer's own metric names → the canonical series that each is read as, None where it is none."""
 
 
 @dataclass(frozen=True, slots=True)

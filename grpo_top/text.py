@@ -60,7 +60,9 @@ def ends_in_loop(text: str) -> bool:
         return False
     longest = size // _LOOP_REPEATS
     needle = text[-_NEEDLE:]
-    if needle not in text[max(0, size - longest - _NEEDLE) : -1]:  # twice as quick as `find`, and nearly always so
+    if (
+        needle not in text[max(0, size - longest - _NEEDLE) : -1]
+    ):  # twice as quick as `find`, and nearly always so
         return False
     backwards = text[::-1]  # `find` is linear for long needles, `rfind` is not
     period = backwards.find(needle[::-1], 1)
@@ -80,7 +82,7 @@ _PADDING = re.compile(
     r"(?i)<｜[^｜<>]{1,40}｜>|<\|?(?:pad|endoftext|end_of_text|finetune_right_pad_id|vision_pad|image_pad|eos|bos|unk|mask|s|/s|"
     r"im_end|im_start|eot_id|reserved_special_token_\d{1,6}|extra_id_\d{1,6}|unused\d{1,6})\|?>|\[(?:PAD|UNK|MASK)\]"
 )
-_LONGEST_TOKENS = {"<": 44, "[": 6}
+LONGEST_PADDING = {"<": 44, "[": 6}
 """How a padding token begins → the most characters that one which begins so can have."""
 _PERHAPS_BLANK = _BLANKS + bytes(range(0x80, 0xC0)) + b"\xc2\xe1\xe2\xe3"
 """Bytes of UTF-8 without which one byte at most is left of a character, and none of white space."""
@@ -100,7 +102,9 @@ def gibberish(text: str) -> bool:
 
 def mostly_padding(text: str, junk: int = 0) -> bool:
     """Whether padding tokens, with `junk` other characters, are half of what is not white space."""
-    most = junk + sum(longest * text.count(start) for start, longest in _LONGEST_TOKENS.items() if start in text)
+    most = junk + sum(
+        longest * text.count(start) for start, longest in LONGEST_PADDING.items() if start in text
+    )
     # Tags and brackets are common, and looking whether they are padding is slow.
     if not most or 2 * most < len(text.encode("utf-8", "surrogatepass").translate(None, _PERHAPS_BLANK)):
         return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from grpo_top.hints import hints
 from grpo_top.snapshot import STAGES, CoverageItem, Finding, StageState, Status
 
 if TYPE_CHECKING:
@@ -217,7 +218,10 @@ def explain(
 
 
 def coverage(
-    series: Mapping[str, str], columns: Mapping[str, str], needs: Mapping[str, Sequence[str]]
+    series: Mapping[str, str],
+    columns: Mapping[str, str],
+    needs: Mapping[str, Sequence[str]],
+    framework: str | None = None,
 ) -> tuple[CoverageItem, ...]:
     """The ten things to log.
 
@@ -225,6 +229,7 @@ def coverage(
         series: name of each known series (without its `{…}` part) → its origin.
         columns: name of each rollout column that carries something → where it is read from.
         needs: detector id → the series that it lacks.
+        framework: whose settings the hints name.
     """
     items = []
     for item in TEN_THINGS:
@@ -244,7 +249,8 @@ def coverage(
             status = "present" if all(origin == "log" for origin in carried.values()) else "derived"
         parts = [f"{name}: {origin}" for name, origin in carried.items()]
         parts += [f"{wanted.name}: not logged" for wanted in missing]
-        items.append(CoverageItem(item.name, status, ", ".join(parts), blinds))
+        settings = hints(framework, [wanted.name for wanted in missing])
+        items.append(CoverageItem(item.name, status, ", ".join(parts), blinds, settings))
     return tuple(items)
 
 

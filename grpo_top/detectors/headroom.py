@@ -191,7 +191,8 @@ class SparseReward(Detector):
         if self._success.span < self.min_steps:
             return UNKNOWN
         share = self._success.mean
-        since = self._success.first_step
+        rare = self._success.steps[self._success.values < self.threshold]
+        since = int(rare[0]) if len(rare) else self._success.first_step
         if share < self.threshold:
             rollouts = round(self._rollouts.mean * self._success.span)
             highest = 1 - lower_bound(1 - share, rollouts) if rollouts else share

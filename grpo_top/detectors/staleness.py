@@ -103,7 +103,7 @@ class StaleRollouts(Detector):
         parts = []
         if self._stale.length >= self.sustain:
             told = "declared" if facts.run.version_lag_tolerance is not None else "the default"
-            parts.append(f"lag {numbers.value(self._lag)}, tolerance {numbers.value(tolerance)} ({told})")
+            parts.append(f"lag {self._lag:.3g}, tolerance {tolerance:g} ({told})")
         if self._drops_too_much():
             parts.append(
                 f"stale samples dropped on {numbers.part_of(self._drops.hits, self._drops.items)} steps"
@@ -217,7 +217,7 @@ class MixedVersions(SeriesDetector):
         tolerance = tolerance_of(facts.run, self.tolerance)
         summary = f"{numbers.share(self._mixed.mean)} of rollouts span two policy versions or more"
         if past >= self.threshold:
-            summary += f", {numbers.share(past)} more than the {numbers.value(tolerance)} that are tolerated"
+            summary += f", {numbers.share(past)} more than the {tolerance:g} that are tolerated"
         return Details(
             summary,
             {

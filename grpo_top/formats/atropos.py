@@ -58,6 +58,8 @@ def _is_group(record: Mapping[str, Any]) -> bool:
 class GroupsReader(JsonLinesReader):
     """Reads scored groups."""
 
+    note = f"names no step: {GROUPS_A_STEP} groups are read as one; groups without variance are not written"
+
     def __init__(self, name: str) -> None:
         self._name = name
         self._groups = 0

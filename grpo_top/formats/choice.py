@@ -37,7 +37,7 @@ class Choice:
             run: its id.
             began: when; any number that grows from run to run.
             name: what people call it.
-            folder: where all its files are, if it has one of its own.
+            folder: where all its files are, if it has one of its own; else its only file.
         """
         self._offers[run] = _Offer(began, name or run)
         if folder is not None:

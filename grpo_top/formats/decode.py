@@ -75,7 +75,7 @@ def parse_record(line: bytes) -> dict[str, Any]:
     """The JSON object on a line; ValueError where there is something else."""
     value = parse(line)
     if not isinstance(value, dict):
-        raise ValueError(f"not a JSON object but a {type(value).__name__}")  # noqa: TRY004 one error for all callers
+        raise ValueError(f"not a JSON object but a {type(value).__name__}")
     return value
 
 

@@ -40,6 +40,9 @@ class MlFlow(Format):
     """Reads MLflow's stores."""
 
     name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = (
+        "MLflow holds numbers alone: give the folder where the trainer writes its rollouts as well"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the names of the tables; by a run's `meta.yaml`, through which its other files are read."""

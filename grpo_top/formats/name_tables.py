@@ -241,7 +241,6 @@ TABLES: dict[str, Table] = {
     },
     "tinker": {
         "reward_mean": ("env/all/reward/total",),
-        "success_rate": ("env/all/correct",),
         "all_fail_group_frac": ("env/all/by_group/frac_all_bad",),
         "all_pass_group_frac": ("env/all/by_group/frac_all_good",),
         "kl": ("kl_policy_base",),

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
     from grpo_top.formats.name_tables import Table
 
-__all__ = ["CANONICAL", "DEFINITIONS", "TABLES", "canonical", "canonical_values", "heldout_value"]
+__all__ = [
+    "CANONICAL",
+    "DEFINITIONS",
+    "TABLES",
+    "canonical",
+    "canonical_keys",
+    "canonical_values",
+    "heldout_value",
+]
 
 
 def canonical(framework: str | None, key: str) -> str | None:
@@ -43,6 +51,22 @@ def canonical_values(framework: str | None, metrics: Mapping[str, float | None])
     for name, derive in _DERIVED.items():
         if name not in found and (value := derive(metrics.get)) is not None:
             found[name] = value
+    return found
+
+
+def canonical_keys(framework: str | None, metrics: Mapping[str, float | None]) -> dict[str, str | None]:
+    """Each key of a trainer's row and the canonical series that it is read as, None where it is none."""
+    framework = _variant(framework, metrics)
+    found = {key: canonical(framework, key) for key in metrics}
+    for name, derive in _DERIVED.items():
+        asked: list[str] = []
+
+        def get(key: str, asked: list[str] = asked) -> float | None:
+            asked.append(key)
+            return metrics.get(key)
+
+        if derive(get) is not None:
+            found |= {key: name for key in asked if key in found and found[key] is None}
     return found
 
 
@@ -170,12 +194,17 @@ def _completion_tokens(get: Callable[[str], float | None]) -> float | None:
     return None if per_turn is None else per_turn * (1 if turns is None else turns)
 
 
+def _correct(get: Callable[[str], float | None]) -> float | None:
+    return get("env/all/correct")  # tinker-cookbook's; a component of its reward as well
+
+
 def _stopped(get: Callable[[str], float | None]) -> float | None:
     stopped = get("val/stop_rate")
     return None if stopped is None else 1 - stopped
 
 
 _DERIVED = {
+    "success_rate": _correct,
     "zero_variance_group_frac": _zero_variance,
     "trainable_ratio": _trainable,
     "completion_tokens_mean": _completion_tokens,

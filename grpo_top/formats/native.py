@@ -233,7 +233,7 @@ class NativeReader(Reader):
         framework = text(raw.get("framework"))
         if framework:
             self._context.framework = framework
-        config = raw.get("config")
+        config, drops_flat = raw.get("config"), raw.get("drops_flat_groups")
         return Run(
             run=text(raw.get("run")),
             framework=framework,
@@ -248,6 +248,7 @@ class NativeReader(Reader):
             total_steps=integer(raw.get("total_steps")),
             config=config if isinstance(config, dict) else None,
             finished=raw.get("finished") if isinstance(raw.get("finished"), bool) else None,
+            drops_flat_groups=drops_flat if isinstance(drops_flat, bool) else None,
             recording=text(raw.get("recording")),
         )
 

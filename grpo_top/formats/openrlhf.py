@@ -86,7 +86,7 @@ class ConsoleReader(Reader):
                 yield Run(framework=NAME)
             yield Step(step, metrics, rank=PRINTED, location=location)
         for step, metrics in _printed(_EVAL, part):
-            yield from _evals(step, metrics, location)
+            yield from evaluations(step, metrics, PRINTED, location)
 
 
 def _printed(label: re.Pattern[str], part: str) -> Iterator[tuple[int, Numbers]]:
@@ -97,7 +97,7 @@ def _printed(label: re.Pattern[str], part: str) -> Iterator[tuple[int, Numbers]]
             yield int(found["step"]), numbers(printed[0])
 
 
-def _evals(step: int, metrics: Numbers, location: Location) -> Iterator[Eval]:
+def evaluations(step: int, metrics: Numbers, rank: int, location: Location) -> Iterator[Eval]:
     """One evaluation a data set (`eval_SET_pass1`); numbers over all sets go to a single set's, else stand alone."""
     suites: dict[str, Numbers] = {}
     for key, value in metrics.items():
@@ -110,4 +110,4 @@ def _evals(step: int, metrics: Numbers, location: Location) -> Iterator[Eval]:
     elif overall:
         suites["heldout"] = overall
     for suite, values in suites.items():
-        yield Eval(step, values, suite, rank=PRINTED, location=location)
+        yield Eval(step, values, suite, rank=rank, location=location)

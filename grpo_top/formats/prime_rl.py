@@ -75,7 +75,7 @@ class PrimeRl(Format):
         arrivals = arrivals_of(context)
         if folder.subset == ALL:
             arrivals.logged.add((folder.run, folder.split))
-        elif folder.subset == EFFECTIVE and (folder.run, folder.split) in arrivals.logged:
+        elif folder.subset == EFFECTIVE:
             return ShippedReader(folder, arrivals)
         return RolloutsReader(folder, arrivals)
 
@@ -146,7 +146,9 @@ class RolloutsReader(JsonLinesReader):
         if self._folder.split == TRAIN:
             yield from note_intended(raw, self._arrivals.intended)
         for rollout in self._plain(raw, location, self._arrivals.intended):
-            yield self._arrivals.placed(rollout, _trace_id(raw, rollout))
+            known = self._put(rollout, _trace_id(raw, rollout))
+            if known is not None:
+                yield known
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
         """The rollout at `location`; where it arrived does not matter."""
@@ -155,6 +157,10 @@ class RolloutsReader(JsonLinesReader):
         except ValueError:
             return None
         return found[location.part] if location.part < len(found) else None
+
+    def _put(self, rollout: Rollout, trace: str) -> Rollout | None:
+        """The rollout in its place among those that arrived."""
+        return self._arrivals.placed(rollout, trace)
 
     def _plain(self, raw: dict[str, Any], location: Location, intended: Intended) -> Iterator[Rollout]:
         """The rollouts of a line under the step of its folder."""
@@ -168,17 +174,13 @@ class RolloutsReader(JsonLinesReader):
 class ShippedReader(RolloutsReader):
     """Reads the shipped copies: each takes the place of its rollout, adding the advantage and the step it trains.
 
-    One whose rollout has not arrived yet waits in the arrivals until it does.
+    One whose rollout has not arrived yet waits in the arrivals until it does; where no file holds all rollouts, the
+    copies are all there is.
     """
 
-    def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
-        """The episode's rollouts that are known already."""
-        if not _is_rollout(raw):
-            raise ValueError("no episode: its task, nodes or traces are missing")
-        for rollout in self._plain(raw, location, self._arrivals.intended):
-            known = self._arrivals.shipped(rollout, _trace_id(raw, rollout))
-            if known is not None:
-                yield known
+    def _put(self, rollout: Rollout, trace: str) -> Rollout | None:
+        alone = (self._folder.run, self._folder.split) not in self._arrivals.logged
+        return self._arrivals.shipped(rollout, trace, alone)
 
 
 def _trace_id(raw: Mapping[str, Any], rollout: Rollout) -> str:

@@ -49,26 +49,30 @@ class Arrivals:
         return new
 
     def placed(self, rollout: Rollout, trace: str) -> Rollout:
-        """A rollout that completed, as the next of its group."""
-        if rollout.group is None:
-            return rollout
-        key = (rollout.split, rollout.group)
-        self._go_on_to(rollout.step)
-        group = self._groups.setdefault(key, _Group(rollout.step, {}))
-        index = group.places.setdefault(trace, len(group.places))
+        """A rollout that completed, as the next of its group, with what its shipped copy has said before."""
         copy = self._waiting.pop(trace, None)
         if copy is not None:
             rollout = rollout._replace(advantage=copy.advantage, trainer_version=copy.step - 1)
-        return rollout._replace(step=group.step, index=index)
+        return self._put(rollout, trace)
 
-    def shipped(self, rollout: Rollout, trace: str) -> Rollout | None:
-        """A shipped copy in the place of its rollout; None where that has not arrived."""
+    def shipped(self, rollout: Rollout, trace: str, alone: bool) -> Rollout | None:
+        """A shipped copy in the place of its rollout.
+
+        Where that has not arrived the copy is remembered until it does: None, or with `alone`, where nothing else is
+        known to hold the rollouts, the copy itself as one that completed.
+        """
         group = self._groups.get((rollout.split, rollout.group or ""))
-        index = group.places.get(trace) if group else None
-        if group is None or index is None:
+        if group is None or trace not in group.places:
             self._waiting[trace] = _Shipped(rollout.step, rollout.advantage)
-            return None
-        return rollout._replace(step=group.step, index=index)
+            return self._put(rollout, trace) if alone else None
+        return self._put(rollout, trace)
+
+    def _put(self, rollout: Rollout, trace: str) -> Rollout:
+        if rollout.group is None:
+            return rollout
+        self._go_on_to(rollout.step)
+        group = self._groups.setdefault((rollout.split, rollout.group), _Group(rollout.step, {}))
+        return rollout._replace(step=group.step, index=group.places.setdefault(trace, len(group.places)))
 
     def _go_on_to(self, step: int) -> None:
         """Let go of the groups and copies of old batches when a new one begins."""

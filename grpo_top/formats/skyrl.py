@@ -121,10 +121,10 @@ class MetricsReader(JsonLinesReader):
         step = integer(raw.get(_STEP)) if _STEP in raw else self._step
         if step is None:
             raise ValueError("row without a step")
-        yield from _rows(step, numbers(raw), 1, location)
+        yield from metric_rows(step, numbers(raw), 1, location)
 
 
-def _rows(step: int, metrics: Numbers, rank: int, location: Location = NOWHERE) -> Iterator[Record]:
+def metric_rows(step: int, metrics: Numbers, rank: int, location: Location = NOWHERE) -> Iterator[Record]:
     """Training numbers as a step; `eval/SOURCE/NAME` as an evaluation of its source, that of all as the default one."""
     train: Numbers = {}
     suites: dict[str, Numbers] = {}
@@ -166,4 +166,4 @@ class StepReader(BlockReader):
         """The run, the step and its evaluations."""
         if any(map(_is_own, block.numbers)):
             yield Run(framework=NAME)
-            yield from _rows(block.heading.step, block.numbers, PRINTED, block.location)
+            yield from metric_rows(block.heading.step, block.numbers, PRINTED, block.location)

@@ -40,6 +40,9 @@ class SwanLab(Format):
     """Reads `.swanlab` files."""
 
     name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = (
+        "SwanLab holds numbers alone: give the folder where the trainer writes its rollouts as well"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the header. Of the other files of a run only the config is read."""

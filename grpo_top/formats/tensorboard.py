@@ -33,8 +33,8 @@ _NO_NAME = re.compile(
 _FILE = re.compile(r"events\.out\.tfevents\.(?P<began>\d+)")
 _CONFIG_TEXTS = ("args", "config", "hparams", "hyperparameters", "training_args")
 _TEXT = "/text_summary"
-_FLOAT, _DOUBLE, _INT32, _STRING, _INT64 = 1, 2, 3, 7, 9
-"""Kinds of tensor elements."""
+_LAYOUTS = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
+"""Kinds of tensor elements that are numbers, and how one is written."""
 _CODE = re.compile(r"^\s*```(?:json)?\n(?P<inner>.*?)\n?\s*```\s*$", re.DOTALL)
 
 
@@ -42,6 +42,9 @@ class TensorBoard(Format):
     """Reads event files."""
 
     name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = (
+        "event files hold numbers alone: give the folder where the trainer writes its rollouts as well"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the checksum of the first record's length, and its first event, which names the version."""
@@ -138,7 +141,7 @@ def _tensor(tensor: bytes) -> float | str | None:
             return field.decode("utf-8", "replace")
         elif number in (5, 6, 7, 10):
             value = _element(number, field)
-    layout = {_FLOAT: "<f", _DOUBLE: "<d", _INT32: "<i", _INT64: "<q"}.get(kind)
+    layout = _LAYOUTS.get(kind)
     if layout is None:
         return None
     if value is None and len(content) == struct.calcsize(layout):

@@ -156,7 +156,7 @@ class MetricsReader(JsonLinesReader):
         self._step = step
         metrics = numbers({key: value for key, value in raw.items() if key != "step"})
         yield from self._announce(step, metrics.get("progress/done_frac"))
-        yield from _rows(step, metrics, 1, location)
+        yield from metric_rows(step, metrics, 1, location)
 
     def _announce(self, step: int, done: float | None) -> Iterator[Record]:
         """How many steps there are follows from the share that is done."""
@@ -176,7 +176,7 @@ class MetricsReader(JsonLinesReader):
         return None if self._run.finished is None else False
 
 
-def _rows(step: int, metrics: Numbers, rank: int, location: Location = NOWHERE) -> Iterator[Record]:
+def metric_rows(step: int, metrics: Numbers, rank: int, location: Location = NOWHERE) -> Iterator[Record]:
     """A row's training numbers as a step, those of each evaluator as an evaluation under its name."""
     train: Numbers = {}
     suites: dict[str, Numbers] = {}
@@ -318,4 +318,4 @@ class TableReader(BlockReader):
     def records(self, block: Block) -> Iterator[Record]:
         """The run, the step and its evaluations."""
         yield Run(framework=NAME)
-        yield from _rows(block.heading.step, block.numbers, PRINTED, block.location)
+        yield from metric_rows(block.heading.step, block.numbers, PRINTED, block.location)

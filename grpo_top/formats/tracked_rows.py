@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grpo_top.formats import openrlhf, skyrl, tinker, verl
 from grpo_top.formats.decode import integer
 from grpo_top.formats.trl_rows import row_records
-from grpo_top.formats.verl import metric_rows
 from grpo_top.records import Eval, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from grpo_top.records import Location
+    from grpo_top.records import Location, Record
 
 RANK = 1
 """A tracker has the precision of a log."""
@@ -97,16 +97,31 @@ def _like_trl(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
             yield from row_records(step, part, RANK, location)
 
 
-def _verl(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
-    """MLflow takes no `@`, so that it is spelled there."""
-    spelled = {key.replace("_at_", "@") if key.startswith("val-") else key: row[key] for key in row}
-    for record in metric_rows(step, spelled, RANK, location):
-        if isinstance(record, Step | Eval):
-            yield record
+def _openrlhf(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    train, evaluated = _parted(row)
+    if train:
+        yield Step(step, train, rank=RANK, location=location)
+    yield from openrlhf.evaluations(step, evaluated, RANK, location)
+
+
+def _as_in_its_own_files(
+    split: Callable[[int, Row, int, Location], Iterator[Record]],
+) -> Callable[[int, Row, Location], Iterator[Step | Eval]]:
+    """The way in which a framework's own metrics file is read. MLflow takes no `@`, so that it is spelled there."""
+
+    def records(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+        spelled = {key.replace("_at_", "@") if key.startswith("val-") else key: row[key] for key in row}
+        found = split(step, spelled, RANK, location)
+        return (record for record in found if isinstance(record, Step | Eval))
+
+    return records
 
 
 _SPLITS: dict[str, Callable[[int, Row, Location], Iterator[Step | Eval]]] = {
-    "verl": _verl,
+    "openrlhf": _openrlhf,
+    "skyrl": _as_in_its_own_files(skyrl.metric_rows),
+    "tinker": _as_in_its_own_files(tinker.metric_rows),
+    "verl": _as_in_its_own_files(verl.metric_rows),
     **dict.fromkeys(("trl", "ms-swift", "unsloth", "axolotl"), _like_trl),
-    **dict.fromkeys(("prime-rl", "skyrl", "rllm", "slime", "miles"), _by_suite),
+    **dict.fromkeys(("prime-rl", "rllm", "slime", "miles"), _by_suite),
 }

@@ -40,6 +40,9 @@ class Trackio(Format):
     """Reads trackio's databases and inboxes."""
 
     name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = (
+        "set log_completions=True (TRL), or give the folder where the trainer writes its rollouts as well"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the names of the tables, or the fields of the first records."""

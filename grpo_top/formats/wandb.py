@@ -40,6 +40,9 @@ class Wandb(Format):
     """Reads `.wandb` files."""
 
     name: ClassVar[str] = NAME
+    rollouts_hint: ClassVar[str] = (
+        "set log_completions=True (TRL), or give the folder where the trainer writes its rollouts as well"
+    )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the header. The tracker's own files beside it are known and not read."""
@@ -58,7 +61,7 @@ class Wandb(Format):
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader of a run's records, or of a table."""
-        folder = next((folder for folder in path.parents if _FOLDER.match(folder.name)), None)
+        folder = next((folder for folder in path.parents if _FOLDER.match(folder.name)), path)
         choice_of(context, NAME).offer(claim.run, claim.began, folder=folder)
         return TableReader(context) if claim.role == "rollouts" else WandbReader(context)
 

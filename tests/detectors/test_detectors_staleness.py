@@ -25,14 +25,14 @@ def test_a_lag_above_the_declared_tolerance_fails_on_the_third_step():
 
     assert found == [OK, OK, OK, WATCH, WATCH, FAIL, OK]
     assert watched.verdicts[5].onset == 4
-    assert watched.summary == "lag 5.00, tolerance 2.00 (declared)"
+    assert watched.summary == "lag 5, tolerance 2 (declared)"
 
 
 def test_a_lag_above_a_tolerance_that_nobody_chose_is_a_warning():
     watched = Watched(StaleRollouts)
 
     assert watched.show_all(version_lag_mean=[2.6] * 3)[-1] == WARN
-    assert watched.summary == "lag 2.60, tolerance 2.00 (the default)"
+    assert watched.summary == "lag 2.6, tolerance 2 (the default)"
 
 
 def test_a_run_that_tolerates_more_is_left_alone():
@@ -101,7 +101,7 @@ def test_one_step_of_them_is_enough_where_chance_cannot_explain_it(tmp_path):
     found = findings(tmp_path, spanning(6, [4] * 4 + [0] * 12))["MIXED_VERSIONS"]
 
     assert found.summary == (
-        "25% of rollouts span two policy versions or more, 25% more than the 2.00 that are tolerated"
+        "25% of rollouts span two policy versions or more, 25% more than the 2 that are tolerated"
     )
 
 

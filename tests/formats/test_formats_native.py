@@ -103,6 +103,11 @@ def test_a_run_record_is_read():
     )
 
 
+def test_a_run_may_say_that_groups_without_variance_never_reach_the_log():
+    assert one(RUN | {"drops_flat_groups": True}).drops_flat_groups is True
+    assert one(RUN | {"drops_flat_groups": "yes"}).drops_flat_groups is None
+
+
 def test_every_field_of_a_rollout_is_read_into_its_place():
     data = lines(ROLLOUT)
     assert rollout() == Rollout(

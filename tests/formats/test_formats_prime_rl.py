@@ -1,5 +1,7 @@
 import copy
+import itertools
 import json
+import random
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -203,7 +205,7 @@ def test_groups_of_old_batches_are_let_go():
     (first,) = of(Rollout, fed(reader, lines(episode(1))))
     later = first._replace(step=2 + WINDOWS, group="h")
     arrivals.placed(later, "t")
-    assert arrivals.shipped(first, "e1 0") is None
+    assert arrivals.shipped(first, "e1 0", alone=False) is None
 
 
 def test_other_agents_traces_are_no_rollouts():
@@ -224,6 +226,37 @@ def test_a_rollout_is_replayed_wherever_it_arrived(tmp_path):
         assert isinstance(found, Rollout)
         assert found.step == snapshot.rollouts.columns["step"][row]
         assert found.messages[-1].content == found.completion
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_that_is_followed_equals_the_run_that_was_read(seed, tmp_path):
+    source, directory = runs.unpack_sample("prime-rl-stale_weights", tmp_path / "from"), tmp_path / "to"
+    written = []
+    metrics = (source / "metrics.jsonl").read_bytes().splitlines(keepends=True)
+    for step in range(51, 57):
+        for name in (ALL, SHIPPED):
+            data = (source / name.format(step)).read_bytes()
+            written += [(name.format(step), line) for line in data.splitlines(keepends=True)]
+        written += [("metrics.jsonl", line) for line in metrics if json.loads(line)["step"] == step]
+    chance = random.Random(seed)
+    monitor = runs.Monitor([str(directory)], runs.Settings(), clock=itertools.count().__next__)
+    directory.mkdir()
+    for name, line in written:
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cut = chance.randrange(len(line))
+        for piece in (line[:cut], line[cut:]):
+            with path.open("ab") as file:
+                file.write(piece)
+            if chance.random() < 0.1:
+                monitor.poll()
+    monitor.read_all()
+    followed, expected = runs.comparable(monitor.snapshot(finished=True)), runs.comparable(runs.read(source))
+    series, expected_series = followed.pop("series"), expected.pop("series")
+    assert followed == expected
+    assert series.keys() == expected_series.keys()
+    for name, found in series.items():  # the order of a sum may differ in its last digit
+        assert found["values"] == pytest.approx(expected_series[name]["values"]), name
 
 
 # Older layouts

@@ -105,6 +105,11 @@ def test_groups_that_are_not_mixed_have_no_variance():
     assert values["zero_variance_group_frac"] == 0.25
 
 
+def test_the_share_of_correct_answers_is_a_component_and_the_success_rate():
+    values = canonical_values("tinker", {"env/all/correct": 0.25})
+    assert values == {"component_mean{correct}": 0.25, "success_rate": 0.25}
+
+
 def test_an_environments_numbers_are_components_but_its_counts_are_not():
     values = canonical_values("tinker", {"env/all/format": 0.5, "env/all/turns_per_episode": 2.0})
     assert values == {"component_mean{format}": 0.5}

@@ -101,6 +101,22 @@ def test_a_suite_with_one_number_is_worth_that():
     ] == [("gsm8k", 0.6)]
 
 
+@pytest.mark.parametrize(
+    ("metrics", "suite", "value"),
+    [
+        ({"train/actor_lr": 1e-6, "eval/eval_gsm8k_pass1": 0.4}, "gsm8k", 0.4),
+        ({"trainer/global_step": 3.0, "eval/gsm8k/avg_score": 0.4}, "gsm8k", 0.4),
+        ({"env/all/reward/total": 0.5, "test/env/all/reward/total": 0.4}, "test", 0.4),
+        ({"train/reward": 0.5, "train/gen_kl_error": 0.1, "validation/accuracy": 0.4}, "heldout", 0.4),
+        ({"ppo_actor/update/lr": 1e-6, "eval-rollout/reward": 0.4}, "heldout", 0.4),
+        ({"train/reward_std_dev": 0.1, "val/reward": 0.4}, "heldout", 0.4),
+    ],
+)
+def test_each_frameworks_evaluations_are_read_as_in_its_own_files(metrics, suite, value):
+    (evaluation,) = (record for record in rows((3, metrics)) if isinstance(record, Eval))
+    assert (evaluation.suite, heldout_value(evaluation.metrics)) == (suite, value)
+
+
 def test_a_framework_that_is_not_known_is_read_as_it_is():
     step, evaluation = rows((3, {"my/reward": 0.4, "validation/accuracy": 0.6}))
     assert step.metrics == {"my/reward": 0.4}

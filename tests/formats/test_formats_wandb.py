@@ -131,6 +131,15 @@ def test_no_record_makes_the_reader_fail(payload):
     read(payload, field(2, payload), field(5, payload), field(17, payload), field(2, field(1, payload)))
 
 
+def test_of_files_that_were_copied_to_one_place_one_is_read(tmp_path):
+    for name, step in (("a", 3), ("b", 5)):
+        (tmp_path / f"run-{name}.wandb").write_bytes(leveldb_log(WANDB_HEADER, [wandb_row(step, TRL)]))
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    assert monitor.snapshot().run.steps == 1
+    assert [source.state for source in monitor.snapshot().sources] == ["left out", "live"]
+
+
 # Beside the file
 
 

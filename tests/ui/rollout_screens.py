@@ -13,6 +13,7 @@ from grpo_top.demo.recordings import find
 from grpo_top.monitor import Monitor
 from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import UNICODE
+from grpo_top.ui.screens.replay import ReplayScreen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -59,6 +60,66 @@ class Shown(GrpoTop):
     def on_mount(self) -> None:
         super().on_mount()
         self.push_screen(self._first())
+
+
+def tool_records() -> list[dict[str, Any]]:
+    """One group of an agent that may call a tool; the third one's call is cut off."""
+    run = {
+        "kind": "run",
+        "schema": "grpo-top/1",
+        "run": "tiny_math",
+        "framework": "verifiers",
+        "group_size": 4,
+        "sampling": {"temperature": 1.0, "max_tokens": 40},
+    }
+    attempts = [
+        ('{"a": 9, "b": 20}', "180", "The result is <answer>180</answer>", 1.25, "180"),
+        ('{"a": 9, "b": 21}', "189", "The result is <answer>189</answer>", 0.8, "189"),
+        (
+            '{"a": 9, "b": ',
+            "Expecting value: line 1 column 15",
+            "The result is <answer>1</answer>",
+            0.25,
+            "1",
+        ),
+        (None, None, "It is <answer>179</answer>", 1.2, "179"),
+    ]
+    rollouts = []
+    for index, (arguments, says, last, reward, raw) in enumerate(attempts):
+        messages: list[dict[str, Any]] = [{"role": "user", "content": "What is 9 * 20?"}]
+        if arguments is not None:
+            function = {"name": "multiply", "arguments": arguments}
+            calls = [{"id": f"call_{index}", "type": "function", "function": function}]
+            messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+            messages.append({"role": "tool", "content": says})
+        messages.append({"role": "assistant", "content": last})
+        rollouts.append(
+            {
+                "kind": "rollout",
+                "step": 1,
+                "group": "task-0",
+                "index": index,
+                "messages": messages,
+                "reward": reward,
+                "rewards": {"closeness": reward - 0.25},
+                "verifier": {"raw": raw, "error": None},
+                "parsed": True,
+                "completion_tokens": 22,
+                "termination": "no_tools_called",
+            }
+        )
+    return [run, *rollouts, {"kind": "step", "step": 1, "metrics": {"loss": 0.1}}]
+
+
+def replay(
+    snapshot: Snapshot, step: int, group: str, index: int, rows: tuple[int, ...] = (), **options: Any
+) -> Shown:
+    row = row_of(snapshot, step, group, index)
+    return Shown(snapshot, lambda: ReplayScreen(row, rows or (row,)), **options)
+
+
+def cold_replay(cold: Snapshot, **options: Any) -> Shown:
+    return replay(cold, 110, "110t-3", 1, **options)
 
 
 async def settled(pilot: Pilot[Any]) -> None:

@@ -123,6 +123,13 @@ async def test_a_rollout_that_was_cut_off_says_so(truncated: Snapshot) -> None:
     assert "8 of 8 tokens   ended: length" in line_with(screen, "completion ", "ended")
 
 
+@pytest.mark.parametrize("size", [(300, 80), (160, 12), (100, 10), (60, 8), (20, 5), (5, 2)])
+async def test_a_window_of_any_size_is_drawn(cold: Snapshot, size: tuple[int, int]) -> None:
+    async with browser(cold).run_test(size=size) as pilot:
+        await filtered(pilot, "flat")
+        assert all(len(line) == size[0] for line in await shown(pilot, "enter", "enter", "down", "pagedown"))
+
+
 # ---- moving
 
 
@@ -243,6 +250,7 @@ async def test_the_filter_can_be_moved_through_while_it_is_written(cold: Snapsho
 
 async def test_a_wrong_filter_points_at_the_column_and_the_last_good_one_stays(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
+        await filtered(pilot, "flat")
         screen = await filtered(pilot, "flat rewrad<1")
         assert screen[3].startswith(" / flat rewrad<1 ")
         assert screen[4].rstrip() == "        ^ there is no field rewrad; did you mean reward?"

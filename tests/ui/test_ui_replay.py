@@ -5,15 +5,25 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from rollout_screens import Shown, line_with, lines, read, recorded, row_of, settled, shown
+from rollout_screens import (
+    Shown,
+    cold_replay,
+    line_with,
+    lines,
+    read,
+    recorded,
+    replay,
+    row_of,
+    settled,
+    shown,
+    tool_records,
+)
 
 from grpo_top.snapshot import Gone
 from grpo_top.ui.screens.replay import ReplayScreen
-from grpo_top.ui.widgets.time_bar import TimeBar
-from grpo_top.ui.widgets.wrapped_text import WrappedText
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,66 +46,6 @@ def truncated(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
 @pytest.fixture(scope="module")
 def tools(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return read(tmp_path_factory.mktemp("tools"), tool_records())
-
-
-def tool_records() -> list[dict[str, Any]]:
-    """One group of an agent that may call a tool; the third one's call is cut off."""
-    run = {
-        "kind": "run",
-        "schema": "grpo-top/1",
-        "run": "tiny_math",
-        "framework": "verifiers",
-        "group_size": 4,
-        "sampling": {"temperature": 1.0, "max_tokens": 40},
-    }
-    attempts = [
-        ('{"a": 9, "b": 20}', "180", "The result is <answer>180</answer>", 1.25, "180"),
-        ('{"a": 9, "b": 21}', "189", "The result is <answer>189</answer>", 0.8, "189"),
-        (
-            '{"a": 9, "b": ',
-            "Expecting value: line 1 column 15",
-            "The result is <answer>1</answer>",
-            0.25,
-            "1",
-        ),
-        (None, None, "It is <answer>179</answer>", 1.2, "179"),
-    ]
-    rollouts = []
-    for index, (arguments, says, last, reward, raw) in enumerate(attempts):
-        messages: list[dict[str, Any]] = [{"role": "user", "content": "What is 9 * 20?"}]
-        if arguments is not None:
-            function = {"name": "multiply", "arguments": arguments}
-            calls = [{"id": f"call_{index}", "type": "function", "function": function}]
-            messages.append({"role": "assistant", "content": None, "tool_calls": calls})
-            messages.append({"role": "tool", "content": says})
-        messages.append({"role": "assistant", "content": last})
-        rollouts.append(
-            {
-                "kind": "rollout",
-                "step": 1,
-                "group": "task-0",
-                "index": index,
-                "messages": messages,
-                "reward": reward,
-                "rewards": {"closeness": reward - 0.25},
-                "verifier": {"raw": raw, "error": None},
-                "parsed": True,
-                "completion_tokens": 22,
-                "termination": "no_tools_called",
-            }
-        )
-    return [run, *rollouts, {"kind": "step", "step": 1, "metrics": {"loss": 0.1}}]
-
-
-def replay(
-    snapshot: Snapshot, step: int, group: str, index: int, rows: tuple[int, ...] = (), **options: Any
-) -> Shown:
-    row = row_of(snapshot, step, group, index)
-    return Shown(snapshot, lambda: ReplayScreen(row, rows or (row,)), **options)
-
-
-def cold_replay(cold: Snapshot, **options: Any) -> Shown:
-    return replay(cold, 110, "110t-3", 1, **options)
 
 
 # ---- the screen at three widths
@@ -216,6 +166,12 @@ async def test_a_narrow_window_keeps_what_matters(cold: Snapshot) -> None:
     ]
 
 
+@pytest.mark.parametrize("size", [(300, 80), (160, 12), (100, 10), (60, 8), (20, 5), (5, 2)])
+async def test_a_window_of_any_size_is_drawn(cold: Snapshot, size: tuple[int, int]) -> None:
+    async with cold_replay(cold).run_test(size=size) as pilot:
+        assert all(len(line) == size[0] for line in await shown(pilot, "space", "tab", "down", "d"))
+
+
 # ---- turns
 
 
@@ -264,113 +220,6 @@ async def test_what_a_log_does_not_carry_stays_in_its_place(tools: Snapshot) -> 
     assert line_with(facts, " policy ").split() == ["policy", "not", "logged", "?"]
     assert line_with(facts, "? temperature").split() == ["?", "temperature", "1.0", "?"]
     assert line_with(facts, " versions").split() == ["versions", "env", "?", "reward", "?"]
-
-
-async def test_playing_turns_goes_on_turn_by_turn_and_stops_at_the_last(tools: Snapshot) -> None:
-    async with replay(tools, 1, "task-0", 0).run_test(size=MIDDLE) as pilot:
-        assert "turn 3 of 3" in (await shown(pilot))[-3]
-        assert "turn 0 of 3" in (await shown(pilot, "home"))[-3]
-        assert "turn 1 of 3" in (await shown(pilot, "full_stop"))[-3]
-        await shown(pilot, "9", "space")
-        await pilot.pause(0.6)
-        screen = await shown(pilot)
-        assert "turn 3 of 3" in screen[-3]
-        assert "paused ×9" in screen[-3]
-
-
-# ---- playing by words
-
-
-async def test_it_plays_by_words_and_the_current_one_is_marked(cold: Snapshot) -> None:
-    async with cold_replay(cold).run_test(size=WIDE) as pilot:
-        assert "token 9 of 9" in (await shown(pilot))[-3]
-        assert "token 0 of 9" in (await shown(pilot, "home"))[-3]
-        screen = await shown(pilot, *["full_stop"] * 4)
-        assert "near token 5 of 9" in screen[-3]
-        text = pilot.app.screen.query_one(WrappedText)
-        reversed_ = [
-            segment.text for segment in text.render_line(5) if segment.style and segment.style.reverse
-        ]
-        assert reversed_ == ["31"]
-        assert "near token 4 of 9" in (await shown(pilot, "comma"))[-3]
-
-
-async def test_space_plays_and_pauses_and_begins_anew_at_the_end(cold: Snapshot) -> None:
-    async with cold_replay(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, "1", "space")
-        assert "▸ play   ×1" in lines(pilot)[-3]
-        await pilot.pause(0.15)
-        await pilot.press("space")
-        await settled(pilot)
-        assert "paused ×1" in lines(pilot)[-3]
-        assert "token 9 of 9" not in lines(pilot)[-3]
-        await shown(pilot, "9", "space")
-        await pilot.pause(0.5)
-        assert "token 9 of 9" in (await shown(pilot))[-3]
-
-
-async def test_playing_repaints_the_rows_that_change_and_nothing_else(cold: Snapshot) -> None:
-    async with cold_replay(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, "home", "full_stop")
-        painted: list[tuple[str, int]] = []
-        screen = pilot.app.screen
-        for widget in screen.walk_children():
-            if widget.children:
-                continue
-
-            def refresh(
-                *regions: Any, _refresh: Any = widget.refresh, _name: str = type(widget).__name__, **more: Any
-            ) -> Any:
-                painted.append((_name, sum(region.height for region in regions) or 99))
-                return _refresh(*regions, **more)
-
-            widget.refresh = refresh  # type: ignore[method-assign]
-        screen.action_step(1)
-        await pilot.pause()
-    assert {name for name, _ in painted} == {"WrappedText", "TimeBar"}
-    assert all(rows <= 6 for _, rows in painted)
-
-
-async def test_the_time_bar_is_drawn_to_the_budget_and_shows_where_it_ended(cold: Snapshot) -> None:
-    async with cold_replay(cold).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot, "home", *["full_stop"] * 4)
-    bar, labels = screen[-3], screen[-2]
-    start, end, budget = bar.index("━"), bar.index("┤"), bar.rindex("┤")
-    assert bar.rstrip().endswith("┤ budget 32")
-    assert abs((end - start) / (budget - start) - 9 / 32) < 0.02
-    assert labels[end:].startswith("9 stop")
-    assert bar[labels.index("5")] == "●"
-
-
-async def test_a_completion_that_was_cut_off_ends_at_its_budget(truncated: Snapshot) -> None:
-    async with replay(truncated, 2, "2t-0", 5).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot)
-    assert "ended         length ▲ cut off" in line_with(screen, "ended    ")
-    assert "8 cut off" in screen[-2]
-    assert "● budget 8" in screen[-3]
-
-
-async def test_the_beginning_of_a_loop_is_marked(tmp_path: Path) -> None:
-    records = tool_records()[:1]
-    for index in range(2):
-        text = "so it is " + ("again and again. " * 20 if index == 0 else "done")
-        records.append(
-            {
-                "kind": "rollout",
-                "step": 1,
-                "group": "g",
-                "index": index,
-                "prompt": "p",
-                "completion": text,
-                "reward": float(index),
-                "completion_tokens": 40,
-            }
-        )
-    snapshot = read(tmp_path, [*records, {"kind": "step", "step": 1, "metrics": {}}])
-    async with replay(snapshot, 1, "g", 0).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot)
-    assert "it ends in a loop" in line_with(screen, "loop")
-    assert screen[-3][screen[-2].index("loop") + 2] == "┼"
 
 
 # ---- siblings, groups, evidence
@@ -535,22 +384,3 @@ async def test_ten_megabytes_do_not_keep_a_key_waiting(tmp_path: Path) -> None:
             action()
             slowest = max(slowest, time.perf_counter() - begun)
         assert slowest < 0.1
-
-
-async def test_there_is_one_timer_and_it_rests_while_nothing_plays(cold: Snapshot) -> None:
-    async with cold_replay(cold).run_test(size=WIDE) as pilot:
-        await settled(pilot)
-        drawn = 0
-        bar = pilot.app.screen.query_one(TimeBar)
-
-        def counting(*_: Any, _show: Any = bar.show) -> None:
-            nonlocal drawn
-            drawn += 1
-            _show(*_)
-
-        bar.show = counting  # type: ignore[method-assign]
-        await pilot.pause(0.35)
-        assert drawn == 0
-        await pilot.press("home", "space")
-        await pilot.pause(0.35)
-        assert drawn > 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -361,11 +362,16 @@ def test_ranks_are_said_in_words() -> None:
 # ---- frames and room
 
 
-@given(st.integers(0, 60), st.integers(0, 12), st.sampled_from(Shape), st.booleans(), st.text(max_size=30))
+@given(
+    st.integers(0, 60),
+    st.integers(0, 12),
+    st.sampled_from(Shape),
+    st.booleans(),
+    st.text(string.printable[:95], max_size=30),
+)
 def test_a_frame_is_exactly_as_large_as_it_was_asked_for(
     width: int, height: int, shape: Shape, focused: bool, title: str
 ) -> None:
-    title = title.encode("ascii", "ignore").decode()
     frame = Frame([(title, "text")], [(title, "dim")], [(title, "dim")], focused, shape)
     for glyphs in (UNICODE, ASCII):
         rows = frame.around([[("row", "text")]] * 20, width, height, glyphs)
@@ -386,7 +392,7 @@ def test_the_replay_shares_out_the_rows_that_there_are(
 ) -> None:
     shared = sizes(width, height, wanted, siblings, against, groups)
     assert shared.top >= 1
-    assert shared.top + shared.siblings + shared.against + shared.groups + shared.strip <= max(height, 8)
+    assert shared.top + shared.siblings + shared.against + shared.groups + shared.strip <= height
 
 
 def test_a_long_text_takes_the_rows_of_the_steps_groups_first() -> None:

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 
 from grpo_top.ui.glyphs import UNICODE, Glyphs
 from grpo_top.ui.widgets.runs import cut, ends, filled, width_of
-from grpo_top.ui.widgets.strips import fit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,23 +35,42 @@ def ruled(left: Sequence[Run], right: Sequence[Run], width: int, sign: Run, elli
 def wrapped(
     text: str, width: int, role: str = "text", *, first: str = "", rest: str | None = None
 ) -> list[Row]:
-    """A text in lines of at most `width` cells; `first` stands before the first line, `rest` before the others."""
-    lead, lines, line = first, [], ""
+    """A text in lines of at most `width` cells; `first` stands before the first line, `rest` before the others.
+
+    A word that is wider than a line is broken, a character never.
+    """
     later = " " * cell_len(first) if rest is None else rest
+    lines: list[str] = []
+    line = ""
     for word in text.split():
-        joined = f"{line} {word}" if line else word
-        if line and cell_len(lead) + cell_len(joined) > width:
-            lines.append((lead, line))
-            lead, line = later, word
-        else:
-            line = joined
-        while cell_len(lead) + cell_len(line) > max(width, cell_len(lead) + 1):
-            head = fit(line, width - cell_len(lead), ellipsis="")
-            lines.append((lead, head))
-            lead, line = later, line[len(head) :]
+        piece = word
+        while piece:
+            room = max(width - cell_len(later if lines else first), 1)
+            joined = f"{line} {piece}" if line else piece
+            if cell_len(joined) <= room:
+                line, piece = joined, ""
+            elif line:
+                lines.append(line)
+                line = ""
+            else:
+                fits = _fits(piece, room)
+                lines.append(piece[:fits])
+                piece = piece[fits:]
     if line:
-        lines.append((lead, line))
-    return [[run for run in ((lead, ""), (line, role)) if run[0]] for lead, line in lines]
+        lines.append(line)
+    return [
+        [run for run in ((later if place else first, ""), (line, role)) if run[0]]
+        for place, line in enumerate(lines)
+    ]
+
+
+def _fits(word: str, room: int) -> int:
+    """How many characters of a word fit into `room` cells; one at least."""
+    for count, character in enumerate(word):
+        room -= cell_len(character)
+        if room < 0:
+            return max(count, 1)
+    return len(word)
 
 
 def on_ground(runs: Iterable[Run], ground: str) -> Row:

@@ -138,6 +138,6 @@ def kind_of(name: str) -> Kind:
     """The kind of number that a name says it is."""
     if name in _MEASURES:
         return _MEASURES[name].kind
-    if name.endswith(("_frac", "_rate", "_share", "_ratio_of")):
+    if name.endswith(("_frac", "_rate", "_share")):
         return "share"
     return "seconds" if name.endswith("seconds") else "value"

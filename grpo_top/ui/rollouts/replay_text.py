@@ -48,15 +48,18 @@ def sizes(width: int, height: int, wanted: int, siblings: int, against: int, gro
         strip = 4 if height >= 16 else 3 if height >= 10 else 0
         return Sizes(text=(width + 2) // 2, top=height - strip, strip=strip)
     if width < WIDE:
-        kept = max(0, min(siblings, height // 2, height - 12))
-        return Sizes(text=width * 3 // 5, top=height - kept, siblings=kept if kept > 4 else 0)
+        kept = min(siblings, height // 2, height - 12)
+        kept = kept if kept > 4 else 0
+        return Sizes(text=width * 3 // 5, top=height - kept, siblings=kept)
     least = min(max(wanted, 8), max(8, height * 2 // 3))
     shown_groups = groups if height - siblings - against - groups >= least else 0
-    rest = height - against - shown_groups
-    shown_siblings = max(0, min(siblings, rest - least if rest - siblings < least else siblings))
-    shown_siblings = max(shown_siblings, min(siblings, 6))
-    top = max(4, height - shown_siblings - against - shown_groups)
-    return Sizes(width - 60, top, shown_siblings, against, shown_groups, beside_all=True)
+    shown_against = against if height - against >= 14 else 0
+    rest = height - shown_against - shown_groups
+    shown_siblings = max(min(siblings, rest - least), min(siblings, 6))
+    if rest - shown_siblings < 5:
+        shown_siblings = 0
+    top = rest - shown_siblings
+    return Sizes(width - 60, top, shown_siblings, shown_against, shown_groups, beside_all=True)
 
 
 def path_row(

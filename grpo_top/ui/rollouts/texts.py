@@ -100,6 +100,10 @@ class Texts(Generic[T]):
         self._wanted[row] = None
         return None
 
+    def want_nothing(self) -> None:
+        """Forget what was asked for in vain: other rows are about to be seen."""
+        self._wanted = {}
+
     def take_wanted(self) -> list[int]:
         """The rows that were asked for in vain since the last call, in that order."""
         wanted, self._wanted = [row for row in self._wanted if row not in self._kept], {}

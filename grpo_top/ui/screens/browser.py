@@ -151,6 +151,7 @@ class BrowserScreen(ReadingScreen):
         browse, view, glyphs = self._browse, self._view, glyphs_of(self.app)
         if browse is None or view is None:
             return
+        self.glances.want_nothing()
         self._lay_out()
         at = browse.column
         self._steps.show(steps_listing(view, browse, glyphs, focused=at == STEPS), browse.step_at)

@@ -128,6 +128,7 @@ class ReplayScreen(ReadingScreen):
         width = self.size.width
         if subject is None or not width:
             return
+        self.glances.want_nothing()
         whole = self.wholes.get(self._row)
         self._compare(view, subject, whole)
         if self._playing is None and whole is not None:
@@ -338,7 +339,8 @@ class ReplayScreen(ReadingScreen):
     def _lay_out(self, groups: int) -> Sizes:
         """Give each part its place in the grid."""
         width = self.size.width
-        height = self.size.height - 2 - (1 if width >= 100 else 0) - 1 - (2 if width >= 110 else 1)
+        around = 3 + (width >= 100) + (2 if width >= 110 else 1)
+        height = max(1, self.size.height - around)
         wanted = self._text.height_for(max(20, width - 60), max(4, height)) if width >= 150 else 0
         inner, glyphs = max(20, width - 62), glyphs_of(self.app)
         against = (
