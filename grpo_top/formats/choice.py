@@ -56,9 +56,8 @@ class Choice:
 
     def run_of(self, path: PurePath) -> str | None:
         """The run in whose folder a file lies, the outermost one; None where it is in none."""
-        return next(
-            (self._folders[place] for place in reversed(path.parents) if place in self._folders), None
-        )
+        places = (*reversed(path.parents), path)
+        return next((self._folders[place] for place in places if place in self._folders), None)
 
     def note(self, runs: Iterable[str]) -> str:
         """One line about those runs of a database that are not read; empty where there are none."""

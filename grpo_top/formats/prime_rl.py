@@ -26,6 +26,7 @@ from grpo_top.formats.verifiers_traces import (
     note_intended,
     policy_span,
     rollouts,
+    traces_of,
 )
 from grpo_top.records import EVAL, TRAIN, Run
 
@@ -53,9 +54,9 @@ class PrimeRl(Format):
         """By the fields of the first records, the keys of a config, or a printed step line."""
         records = head_records(head)
         if records and all(map(_is_rollout, records)):
-            if any(map(_is_of_training, records)) or _STEP.search(str(path)):
-                return _rollouts_claim(Folder.of(path), path)
-            return None
+            folder = Folder.of(path)
+            placed = folder.step is not None and "rollouts" in path.parts
+            return _rollouts_claim(folder) if placed or any(map(_is_of_training, records)) else None
         if records and any(map(is_metrics, records)):
             return Claim(90, "lines", "metrics", f"{NAME} metrics {path}", 2)
         if is_config(head):
@@ -106,10 +107,10 @@ class Folder(NamedTuple):
         )
 
 
-def _rollouts_claim(folder: Folder, path: PurePath) -> Claim:
+def _rollouts_claim(folder: Folder) -> Claim:
     writer = f"{NAME} {folder.split} rollouts {folder.run}"
     copies = folder.subset == EFFECTIVE
-    if copies and folder.split == EVAL and "step_" in str(path):
+    if copies and folder.split == EVAL:
         return Claim(95, "none", "copies", writer, 3)
     return Claim(95, "lines", "shipped" if copies else "rollouts", writer, 3, anew=folder.step is not None)
 
@@ -145,8 +146,9 @@ class RolloutsReader(JsonLinesReader):
             yield Run(run=name, framework=NAME)
         if self._folder.split == TRAIN:
             yield from note_intended(raw, self._arrivals.intended)
+        ids = _trace_ids(raw, location)
         for rollout in self._plain(raw, location, self._arrivals.intended):
-            known = self._put(rollout, _trace_id(raw, rollout))
+            known = self._put(rollout, ids[rollout.location.part])
             if known is not None:
                 yield known
 
@@ -183,12 +185,12 @@ class ShippedReader(RolloutsReader):
         return self._arrivals.shipped(rollout, trace, alone)
 
 
-def _trace_id(raw: Mapping[str, Any], rollout: Rollout) -> str:
-    """The id that a rollout has in both files."""
-    traces = raw.get("traces")
-    if isinstance(traces, list):
-        return f"{raw.get('id')} {rollout.location.part}"
-    return text(raw.get("rollout_id")) or text(raw.get("id")) or f"{rollout.group} {rollout.location.offset}"
+def _trace_ids(raw: Mapping[str, Any], location: Location) -> list[str]:
+    """The ids that the rollouts of a line have in both files; a copy may hold some of an episode's traces alone."""
+    line = text(raw.get("rollout_id")) or text(raw.get("id")) or f"at {location.offset}"
+    if is_output(raw):
+        return [line]
+    return [text(trace.get("id")) or f"{line} {place}" for place, trace in enumerate(traces_of(raw))]
 
 
 def _place(raw: Mapping[str, Any], folder: Folder) -> Place:

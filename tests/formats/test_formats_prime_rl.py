@@ -31,7 +31,7 @@ def lines(*records: object) -> bytes:
 
 def episode(number: int, group: str = "g", reward: float = 1.0, **fields: object) -> dict[str, object]:
     found = json.loads(REAL[0]) | {"id": f"e{number}", "group": {"id": group}} | fields
-    found["traces"][0]["rewards"] = {"accuracy": {"score": reward, "weight": 1.0}}
+    found["traces"][0] |= {"id": f"t{number}", "rewards": {"accuracy": {"score": reward, "weight": 1.0}}}
     return found
 
 
@@ -132,6 +132,16 @@ def test_what_ships_takes_the_place_of_what_arrived_and_adds_the_advantage():
     assert [(rollout.step, rollout.index, rollout.advantage) for rollout in copies] == [(3, 1, 0.5)]
 
 
+def test_a_copy_may_hold_some_of_an_episodes_traces_alone():
+    context = RunContext()
+    both, second = episode(1), episode(2)["traces"][0]
+    both["traces"].append(second)
+    arrived = rollouts(ALL.format(3), both, context=context)
+    assert [rollout.index for rollout in arrived] == [0, 1]
+    (found,) = rollouts(SHIPPED.format(3), shipped(both | {"traces": [second]}, 0.5), context=context)
+    assert (found.index, found.advantage, found.location.part) == (1, 0.5, 0)
+
+
 def test_a_copy_that_is_read_before_its_rollout_waits_for_it():
     context = RunContext()
     rollouts(ALL.format(3), episode(1), context=context)
@@ -205,7 +215,7 @@ def test_groups_of_old_batches_are_let_go():
     (first,) = of(Rollout, fed(reader, lines(episode(1))))
     later = first._replace(step=2 + WINDOWS, group="h")
     arrivals.placed(later, "t")
-    assert arrivals.shipped(first, "e1 0", alone=False) is None
+    assert arrivals.shipped(first, "t1", alone=False) is None
 
 
 def test_other_agents_traces_are_no_rollouts():
@@ -314,6 +324,11 @@ def test_a_file_of_all_steps_takes_each_lines_own():
 def test_a_line_without_any_step_is_skipped():
     found = read("traces/train/all/traces.jsonl", lines(episode(1)["traces"][0] | {"group_id": "a"}))
     assert of(Skipped, found)[0].reason == "rollout without a step"
+
+
+def test_an_evaluation_in_a_folder_named_after_a_step_is_no_training():
+    record = episode(1) | {"run": {"type": "eval", "id": "r"}}
+    assert choose(PurePath("evals/step_100/traces.jsonl"), lines(record))[0].name == "verifiers"
 
 
 # metrics.jsonl

@@ -72,9 +72,9 @@ class RunScreen(Screen[None]):
 
     def refresh_title(self, view: View) -> None:
         """Draw how fresh the data is; the app calls it while nothing else is new."""
-        if not self._is_whole:
-            return
-        self.query_one(TitleLine).show(view)
+        if self._is_whole:
+            for title in self.query(TitleLine):  # none, where the screen is on its way out
+                title.show(view)
 
     def refresh_keys(self) -> None:
         """Write the footer anew, after something that `keys` depends on has changed."""

@@ -103,7 +103,7 @@ def value_axis(
     top = nice_ceiling(max(high, (limit or 0.0) * (LIMIT_ROOM if room else 1.0)))
     if share and max(high, limit or 0.0) <= 1:
         top = min(top, 1.0)
-    return Axis(0.0, top, decimals=_decimals(top, high % 1), share=share)
+    return Axis(0.0, top, decimals=_decimals(top / 2, high % 1), share=share)
 
 
 def _within(number: float) -> float:
