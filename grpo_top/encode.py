@@ -170,7 +170,7 @@ def _each(
 
 
 def _integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
-    limits = np.iinfo(dtype)  # type: ignore[arg-type]
+    limits = np.iinfo(dtype)
 
     def within(value: int | None) -> int:
         return -1 if value is None else min(max(value, limits.min), limits.max)
@@ -178,7 +178,7 @@ def _integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
     if _all_the_same(values):
         return within(values[0])
     try:
-        return array(_TYPECODES[dtype], values)  # type: ignore[arg-type]  # at a third of what NumPy needs
+        return array(_TYPECODES[dtype], values)  # type: ignore[arg-type]  # takes a third of the time of an array of NumPy
     except (TypeError, OverflowError):
         return list(map(within, values))
 

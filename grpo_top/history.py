@@ -1,13 +1,12 @@
 """Columns of every rollout that was read, and where each text lies; no text.
 
-About 100 bytes a rollout, less where fields are missing. Columns only grow; a row is never moved, and its only later change is that `live` falls
-when a later record of the same rollout replaces it.
+About 100 bytes a rollout, less where fields are missing. Columns only grow; a row is never moved, and its only later
+change is that `live` falls when a later record of the same rollout replaces it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from grpo_top.encode import COLUMNS, encode, numbers, prompt_of
 from grpo_top.snapshot import Rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -256,7 +255,7 @@ class History:
         source: int,
         step: int,
     ) -> None:
-        """Note where rollouts of one group lie, the first being the batch's `start`-th; the same ones from before fall."""
+        """Note where rollouts of one group lie, the `start`-th of the batch on; the same ones from before fall."""
         first = self.length + start
         if len(set(indices)) == len(indices) and seen.keys().isdisjoint(indices):
             seen.update(zip(indices, range(first, first + len(indices)), strict=True))
