@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,8 @@ LONGEST_GAP = 25
 """A trainer's row stands for at most this many optimizer steps."""
 DISAGREES = 1e-3
 """Relative difference of a component's mean from the trainer's by which rollouts are seen not to be the step's own."""
+
+_STEP_AND_SPLIT = attrgetter("step", "split")
 
 _OF_ANY_FRAMEWORK = ("grpo-top", "native", "console", "trl", *(tracker.name for tracker in TRACKERS))
 """Formats whose words are those of the run's own framework; TRL's files are also written by what builds on it."""
@@ -81,14 +84,14 @@ class Ledger:
         self.version += 1
         touched = self.history.add(rollouts, source)
         counts: dict[int, int] = defaultdict(int)
-        for rollout in rollouts:
-            if rollout.split == EVAL:
-                self.evals.rollout_steps.add(rollout.step)
-            elif rollout.split != REQUEST:
+        for (step, split), count in Counter(map(_STEP_AND_SPLIT, rollouts)).items():
+            if split == EVAL:
+                self.evals.rollout_steps.add(step)
+            elif split != REQUEST:
                 self._trains = True
-                counts[rollout.step] += 1
+                counts[step] += count
             elif not self._trains:
-                counts[rollout.step] += 1
+                counts[step] += count
         for step in sorted(touched):
             if step in counts:
                 self.table.row(step)

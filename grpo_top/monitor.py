@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SCAN_SECONDS = 1.0
 SMALL_FILE = 64 << 10
+TOGETHER = 128
+"""Records that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
 SURE = 50
 """Confidence from which on a file that needs no reading is not looked at again."""
 
@@ -74,13 +76,25 @@ class Monitor:
         turns = len(self._order)
         for _ in range(turns):
             intake = self._order[self._turn % turns]
-            while (records := intake.read(last)) is not None:
+            gathered: list[Record] = []
+            in_time = True
+            while in_time and (records := intake.read(last)) is not None:
                 came = True
-                self._take(intake, records, now)
-                if time.perf_counter() > deadline:
-                    self.ledger.judge_finished()
-                    return True
+                if intake.rewritten or intake.new_epoch:
+                    self._take(intake, gathered)
+                    gathered = []
+                    self._begin_again(intake)
+                gathered += records
+                if len(gathered) >= TOGETHER:
+                    self._take(intake, gathered)
+                    gathered = []
+                in_time = time.perf_counter() <= deadline
+            self._take(intake, gathered)
+            if not in_time:
+                break
             self._turn = (self._turn + 1) % turns
+        if came:
+            self.ledger.last_record_time = now
         self.ledger.judge_finished()
         return came
 
@@ -140,6 +154,7 @@ class Monitor:
             self._intakes.append(
                 Intake(len(self._intakes), path, self._name(path), format_, claim, self._context)
             )
+        if len(self._order) < len(self._intakes):
             self._order = sorted(self._intakes, key=lambda intake: (intake.claim.order, intake.number))
 
     def _read(self, row: int) -> Rollout | Gone:
@@ -154,20 +169,26 @@ class Monitor:
         unread = [path for path in self._unknown if path not in self._of_no_interest]
         return tuple(f"{self._name(path)}: no known format" for path in unread[:20])
 
-    def _take(self, intake: Intake, records: list[Record], now: float) -> None:
+    def _begin_again(self, intake: Intake) -> None:
+        """The file was rewritten: what it held falls, at once or as it comes again."""
+        if intake.rewritten or intake.claim.anew:
+            self.ledger.forget(intake.number)
+        else:
+            self.ledger.history.begin_again(intake.number)
+
+    def _take(self, intake: Intake, records: list[Record]) -> None:
+        if not records:
+            return
         ledger = self.ledger
-        if intake.rewritten or (intake.new_epoch and intake.claim.anew):
-            ledger.forget(intake.number)
-        elif intake.new_epoch:
-            ledger.history.begin_again(intake.number)
         if ledger.run.framework is None and self._context.framework:
             ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
         looks: list[SamplerLook] = []
         for record in records:
+            if type(record) is Rollout:
+                rollouts.append(record)
+                continue
             match record:
-                case Rollout():
-                    rollouts.append(record)
                 case Step():
                     ledger.add_step(record, intake.claim.writer + record.writer, intake.format.name)
                 case Run():
@@ -184,7 +205,6 @@ class Monitor:
             ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
         if looks:
             ledger.add_looks(looks, intake.number, intake.claim.writer)
-        ledger.last_record_time = now
 
 
 def _size(path: Path) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.forms import COMPONENTS_KEPT, FormAlone, Rise, components, content_components
 from grpo_top.detectors.rules import LateShare, SeriesDetector, by_family, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Trend, Window, trend
@@ -19,12 +18,7 @@ if TYPE_CHECKING:
 
     from grpo_top.facts import Batch, StepFacts
 
-FORM = re.compile(r"format|tag|xml|json|syntax|structure|parse|schema|think|style", re.IGNORECASE)
-"""Names of components that pay for the form of an answer and not for what it says."""
-COMPONENT = "component_mean{"
 EARLY_STEPS = 10
-COMPONENTS_KEPT = 32
-"""Components, and suites of evaluations, that are followed at most."""
 LEAST_EVALS = 3
 NOTHING = 0.1
 """Share of the reward's gain up to which a component has gained nothing."""
@@ -136,6 +130,8 @@ class FormatExploit(SeriesDetector):
         Knob("low", 0.02, "rate under which it must have fallen over the late window"),
         Knob("rise", 0.05, "share of the reward range by which reward must have risen"),
         Knob("sustain", 5, "consecutive steps"),
+        Knob("stalled", 40, "rows without a gain of content over which form alone must have risen"),
+        Knob("form_rise", 0.3, "share of its own range by which a form component must have risen over them"),
     )
     page = Page(
         what=(
@@ -152,8 +148,10 @@ class FormatExploit(SeriesDetector):
             "over the last 20, the mean reward has risen by `rise` of the reward range, and no component "
             "that pays for content has gained a tenth of that, for `sustain` steps. Which components pay for "
             "form is told by their names. Three or more held-out evaluations are asked too: where the last "
-            "one is above the first, it does not fire. Without content components or evaluations it cannot "
-            "judge."
+            "one is above the first, it does not fire. Fires too, later in a run, when a form component rises "
+            "by `form_rise` of its range, and by `rise` of the reward range, while content, which had risen "
+            "before, has gained nothing for `stalled` rows. Without content components or evaluations it "
+            "cannot judge."
         ),
         try_next=(
             "Read ten answers that earn well: are they empty in a correct form?",
@@ -171,6 +169,8 @@ class FormatExploit(SeriesDetector):
     low: float
     rise: float
     sustain: float
+    stalled: float
+    form_rise: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
@@ -180,15 +180,22 @@ class FormatExploit(SeriesDetector):
         self._late: dict[str, Window] = {}
         self._heldout: dict[str, tuple[float, float, int]] = {}
         """Suite → the first evaluation, the newest one, and how many there were."""
-        self._streak = Streak()
+        self._streak, self._alone_streak = Streak(), Streak()
+        self._alone = FormAlone()
 
     def observe(self, facts: StepFacts) -> Verdict:
-        """Take evaluations in, whatever else the step carries."""
+        """Take evaluations and components in, whatever else the step carries."""
         for point in facts.evals:
             if point.suite in self._heldout or len(self._heldout) < COMPONENTS_KEPT:
                 first, _, number = self._heldout.get(point.suite, (point.value, 0.0, 0))
                 self._heldout[point.suite] = (first, point.value, number + 1)
-        return super().observe(facts)
+        verdict = super().observe(facts)
+        self._alone.add(facts)
+        rise = self._form_alone(facts)
+        self._alone_streak.update(rise is not None, facts.step)
+        if rise is None or verdict.status >= Status.WARN:
+            return verdict
+        return sustained(self._alone_streak, self.sustain, Status.WARN, rise.now - rise.before, None)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare the late window with the first steps."""
@@ -221,6 +228,14 @@ class FormatExploit(SeriesDetector):
 
     def describe(self, facts: StepFacts) -> Details:
         """What fell, what rose, and what did not."""
+        rise = self._form_alone(facts)
+        if rise is not None and self._streak.length < self.sustain:
+            return Details(
+                f"{rise.name} {numbers.value(rise.before)} → {numbers.value(rise.now)} since step {rise.since}, while "
+                "no component that pays for content has gained anything",
+                {"component": rise.name, "before": rise.before, "now": rise.now, "since": rise.since},
+                self.proof(facts, _best_first),
+            )
         now = {name: window.mean for name, window in self._late.items()}
         before = {name: self._before(name) for name in now}
         failures, reward = "parse_failure_rate", "reward_mean"
@@ -233,8 +248,14 @@ class FormatExploit(SeriesDetector):
                 "heldout": {suite: list(of[:2]) for suite, of in self._heldout.items()},
                 "since": self._streak.since,
             },
-            self.proof(facts, lambda batch: ordered_rows(batch, np.argsort(-batch.reward, kind="stable"))),
+            self.proof(facts, _best_first),
         )
+
+    def _form_alone(self, facts: StepFacts) -> Rise | None:
+        evaluated = [(first, last) for first, last, number in self._heldout.values() if number >= LEAST_EVALS]
+        if any(last > first for first, last in evaluated):
+            return None
+        return self._alone.risen(self.stalled, self.form_rise, self.rise * _range(facts))
 
     def _before(self, name: str) -> float:
         total, number = self._early[name]
@@ -268,6 +289,7 @@ class ComponentDivergence(Detector):
         Knob("min_rows", 12, "values that a trend needs at least"),
         Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
         Knob("size", 0.05, "share of a component's own range that it must have moved by"),
+        Knob("sustain", 5, "rows running on which two components part"),
     )
     page = Page(
         what=(
@@ -278,8 +300,8 @@ class ComponentDivergence(Detector):
         decides=(
             "Fires when, over the last `steps` logged values, one component has a significant upward trend "
             "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
-            "with `min_rows` of them at least. Each must have moved by `size` of the range that it has had, "
-            "and the smaller change must be `ratio` of the larger one."
+            "with `min_rows` of them at least, on `sustain` rows running. Each must have moved by `size` of "
+            "the range that it has had, and the smaller change must be `ratio` of the larger one."
         ),
         try_next=(
             "Read answers that earn much of the rising component and little of the falling one",
@@ -297,9 +319,11 @@ class ComponentDivergence(Detector):
     min_rows: float
     ratio: float
     size: float
+    sustain: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
+        self._streak = Streak()
         self._windows: dict[str, Window] = {}
         self._ranges: dict[str, tuple[float, float]] = {}
         self._apart = Apart("", NO_TREND, "", NO_TREND)
@@ -318,7 +342,7 @@ class ComponentDivergence(Detector):
             low, high = self._ranges.get(name, (value, value))
             self._ranges[name] = (min(low, value), max(high, value))
         if found:
-            self._verdict = self._judge()
+            self._verdict = self._judge(facts.step)
         return self._verdict
 
     def describe(self, facts: StepFacts) -> Details:
@@ -339,14 +363,16 @@ class ComponentDivergence(Detector):
             rows,
         )
 
-    def _judge(self) -> Verdict:
+    def _judge(self, step: int) -> Verdict:
         if len(self._windows) < 2 or all(len(window) < self.min_rows for window in self._windows.values()):
             return UNKNOWN
         found = self._find()
+        self._streak.update(found is not None, step)
         if found is None:
             return Verdict(Status.OK)
         self._apart = found
-        return Verdict(Status.WARN, -found.fall.change, None, self._windows[found.up].first_step)
+        status = Status.WARN if self._streak.length >= self.sustain else Status.WATCH
+        return Verdict(status, -found.fall.change, None, self._windows[found.up].first_step)
 
     def _find(self) -> Apart | None:
         moved = {
@@ -376,29 +402,15 @@ class ComponentDivergence(Detector):
         return change if abs(change) >= self.size * (high - low) else 0.0
 
 
-def components(facts: StepFacts) -> dict[str, float]:
-    """The mean of each reward component at this step."""
-    return {
-        name[len(COMPONENT) : -1]: value for name, value in facts.values.items() if name.startswith(COMPONENT)
-    }
-
-
-def content_components(facts: StepFacts) -> dict[str, float]:
-    """Means of the components that pay for what an answer says, as far as their names tell."""
-    return {name: value for name, value in components(facts).items() if not is_form(name)}
-
-
-@cache
-def is_form(name: str) -> bool:
-    """Whether a component pays for the form of an answer, as far as its name tells."""
-    return FORM.search(name) is not None
-
-
 def _cut_share(batch: Batch) -> float | None:
     """Of the rollouts that did not parse, the share that was cut; None where that is not known."""
     cut = batch.column("truncated")[batch.column("parsed") == 0]
     cut = cut[cut >= 0]
     return float((cut == 1).mean()) if len(cut) else None
+
+
+def _best_first(batch: Batch) -> tuple[int, ...]:
+    return ordered_rows(batch, np.argsort(-batch.reward, kind="stable"))
 
 
 def _range(facts: StepFacts) -> float:

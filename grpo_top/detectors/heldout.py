@@ -24,6 +24,8 @@ STEPS_BEFORE = 10
 POINTS_KEPT = 240
 """Evaluations, or means of several, that are kept of one suite; an even number."""
 SUITES_KEPT = 32
+TOGETHER = 3
+"""Evaluations that are averaged where held-out is said to sink."""
 
 
 class Pair(NamedTuple):
@@ -76,6 +78,15 @@ class Suite:
         first, last = _merged(pairs[:third]), _merged(pairs[-third:])
         return last.train - first.train, last.heldout - first.heldout
 
+    def since_best(self) -> tuple[float, float]:
+        """How far train reward and held-out have come since held-out was best, each as a mean of 3 evaluations."""
+        pairs = self.pairs
+        runs = [_merged(pairs[at : at + TOGETHER]) for at in range(len(pairs) - TOGETHER + 1)]
+        if len(runs) <= TOGETHER:
+            return 0.0, 0.0
+        best, last = max(runs[:-TOGETHER], key=lambda pair: pair.heldout), runs[-1]
+        return last.train - best.train, last.heldout - best.heldout
+
 
 class HeldoutFlat(Detector):
     """Training reward rises and held-out does not."""
@@ -87,7 +98,9 @@ class HeldoutFlat(Detector):
     knobs = (
         Knob("min_evals", 6, "evaluations of a suite before it is judged"),
         Knob("train_rise", 0.08, "share of the reward range by which train reward must have risen"),
+        Knob("little", 0.1, "share of train's gain up to which held-out has gained next to nothing"),
         Knob("gap", 0.1, "share of the range that train must have gained on held-out"),
+        Knob("sink", 0.08, "or share of the range by which held-out has sunk while train rose"),
         Knob("fall", 0.15, "or share of the range by which the newest evaluation lies under the best one"),
     )
     page = Page(
@@ -103,8 +116,10 @@ class HeldoutFlat(Detector):
         decides=(
             "Pairs each evaluation with the mean train reward of the 10 steps before it, and compares the "
             "last third of the evaluations with the first third, from `min_evals` evaluations on. Fires when "
-            "train has risen by `train_rise` of the reward range or more, held-out not at all, and train has "
-            "gained `gap` of the range on it. Fires too when the newest evaluation lies `fall` of the range "
+            "train has risen by `train_rise` of the reward range or more, held-out by no more than `little` "
+            "of that, and train has gained `gap` of the range on it. Fires too when the mean of the last 3 "
+            "evaluations lies `sink` of the range under the best mean of 3, while train has risen by "
+            "`train_rise` since. And it fires when the newest evaluation lies `fall` of the range "
             "under the best one and under the median of those before it, while train reward is at its "
             "highest. Held-out is noisy, and a plain trend test fires on healthy runs. Where no range is "
             "known, means within 0 and 1 are taken to have that range."
@@ -128,7 +143,9 @@ class HeldoutFlat(Detector):
     )
     min_evals: float
     train_rise: float
+    little: float
     gap: float
+    sink: float
     fall: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
@@ -220,7 +237,11 @@ class HeldoutFlat(Detector):
         """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
         train, heldout = suite.gains()
         gap = (train - heldout) / width
-        return gap if train >= self.train_rise * width and heldout <= 0 and gap >= self.gap else 0.0
+        if train >= self.train_rise * width and heldout <= self.little * train and gap >= self.gap:
+            return gap
+        train, heldout = suite.since_best()
+        sunk = train >= self.train_rise * width and -heldout >= self.sink * width
+        return (train - heldout) / width if sunk else 0.0
 
     def _falls(self, suite: Suite, width: float) -> bool:
         newest = suite.newest

@@ -10,11 +10,11 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
-from grpo_top.detectors.format import content_components
+from grpo_top.detectors.forms import content_components
 from grpo_top.detectors.learnable import success_rate
 from grpo_top.detectors.rules import ONE_SIDED_99, Around, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Baseline, Window
+from grpo_top.streaming import TREND_LIMIT, Baseline, Window, significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +44,7 @@ class LengthHacking(SeriesDetector):
         Knob("growth", 0.2, "growth of the mean length over the first 5 steps"),
         Knob("truncation", 0.3, "or share of completions that are cut over the late window"),
         Knob("more_cut", 0.2, "and by how much that share has risen since the first 5 steps"),
+        Knob("remark", 2, "times the early length from which growth that nothing else explains is remarked"),
     )
     page = Page(
         what=(
@@ -62,8 +63,10 @@ class LengthHacking(SeriesDetector):
             "`more_cut` more than on those steps. With fewer than `min_steps` steps it fires only where a "
             "one-sided 99% bound of the correlation lies above the threshold. Where no correlation is known, "
             "it fires when the mean reward is the mean length times a constant, to half a percent, while "
-            "lengths grow by half. Length that grows with reward over the run is no sign by itself: "
-            "reasoning does that."
+            "lengths grow by half. Length that grows with reward over the run is no sign by itself, since "
+            "reasoning does that: where neither a correlation within groups nor a held-out evaluation is "
+            "logged, length that has come to `remark` times that of the first 20 rows while it and reward "
+            "both have a significant upward trend over 60 rows is a remark, and no more."
         ),
         try_next=(
             "Read the longest and the shortest answer of three groups side by side, and score them by hand",
@@ -83,9 +86,12 @@ class LengthHacking(SeriesDetector):
     growth: float
     truncation: float
     more_cut: float
+    remark: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
+        self._together = Together()
+        self._evaluated = False
         self._correlation = Window(WINDOW)
         self._freedom = 0
         """Rollouts beyond one a group, while there were few steps."""
@@ -99,6 +105,8 @@ class LengthHacking(SeriesDetector):
         """Follow lengths on every step, and judge those with a correlation."""
         length, cut = facts.get("completion_tokens_mean"), facts.get("truncation_rate")
         self._proportion.add(facts)
+        self._together.add(facts)
+        self._evaluated = self._evaluated or bool(facts.evals)
         if length is not None:
             steps = facts.stands_for("completion_tokens_mean")
             self._early.add(length, steps)
@@ -110,6 +118,8 @@ class LengthHacking(SeriesDetector):
         verdict = super().observe(facts)
         if len(self._correlation) < self.min_steps and self._proportion.fit is not None:
             return Verdict(Status.WARN, self._proportion.fit, PROPORTIONAL, self._proportion.first_step)
+        if self._unexplained():
+            return Verdict(Status.INFO, self._together.growth, self.remark, self._together.first_step)
         return verdict
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
@@ -129,7 +139,9 @@ class LengthHacking(SeriesDetector):
         """The correlation, how answers grew, and the groups' longest."""
         early, now = self._early.mean, self._lengths.mean
         correlation = self._correlation.mean if len(self._correlation) else None
-        if len(self._correlation) >= self.min_steps or self._proportion.fit is None:
+        if self._unexplained():
+            found = "reward and length climb together, and nothing logged tells reasoning from padding"
+        elif len(self._correlation) >= self.min_steps or self._proportion.fit is None:
             found = f"reward and length correlate at {numbers.value(correlation)} within groups"
         else:
             found = "mean reward is mean length times a constant"
@@ -147,12 +159,51 @@ class LengthHacking(SeriesDetector):
             self.proof(facts, _longest_first),
         )
 
+    def _unexplained(self) -> bool:
+        """Whether length and reward grow together while nothing is logged that could tell why."""
+        blind = not len(self._correlation) and not self._evaluated and self._proportion.fit is None
+        return blind and self._together.growth >= self.remark and self._together.climb
+
     def _grown(self) -> bool:
         """Whether answers are longer than on the first steps, or cut far more often."""
         if len(self._lengths) and self._lengths.mean > (1 + self.growth) * self._early.mean:
             return True
         cut = self._cut.mean if len(self._cut) else 0.0
         return cut > self.truncation and cut - self._early_cut.mean >= self.more_cut
+
+
+class Together:
+    """Mean length and mean reward over the last rows, and how far length has come."""
+
+    def __init__(self) -> None:
+        self._early = Baseline(1, WINDOW)
+        self._length, self._reward = Window(TREND_LIMIT), Window(TREND_LIMIT)
+
+    def add(self, facts: StepFacts) -> None:
+        """Take a step in that carries both."""
+        length, reward = facts.get("completion_tokens_mean"), facts.get("reward_mean")
+        if length is None or reward is None:
+            return
+        self._early.add(length)
+        self._length.add(length, facts.step)
+        self._reward.add(reward, facts.step)
+
+    @property
+    def growth(self) -> float:
+        """The mean length of the last 20 rows over that of the first 20; 0 while it is too early."""
+        if not self._early.ready or not self._length.full or self._early.mean <= 0:
+            return 0.0
+        return float(self._length.values[-WINDOW:].mean()) / self._early.mean
+
+    @property
+    def climb(self) -> bool:
+        """Whether both have a significant upward trend."""
+        return significant_trend(self._length.values, "up") and significant_trend(self._reward.values, "up")
+
+    @property
+    def first_step(self) -> int | None:
+        """The first of the rows that are looked at."""
+        return self._length.first_step
 
 
 class Proportion:

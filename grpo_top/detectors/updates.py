@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -93,6 +94,8 @@ class GradSpikes(SeriesDetector):
     knobs = (
         Knob("times", 10, "times the median of the steps before"),
         Knob("spikes", 3, "steps of the late window on which the gradient norm exceeds it"),
+        Knob("far", 30, "times the median from which as many steps count over a longer stretch"),
+        Knob("far_steps", 200, "logged rows of that stretch"),
         Knob("min_steps", 10, "logged gradients that are not 0 before a median is believed"),
     )
     page = Page(
@@ -103,7 +106,8 @@ class GradSpikes(SeriesDetector):
         looks_like="Spikes on the gradient chart, each followed by a dip of the reward or a jump of KL.",
         decides=(
             "Fires when the gradient norm was above `times` the median of the steps before on `spikes` steps "
-            "of the last 20, once `min_steps` gradients that are not 0 are known. Steps without a gradient "
+            "of the last 20, or above `far` times it on as many of the last `far_steps`, once `min_steps` "
+            "gradients that are not 0 are known. Steps without a gradient "
             "are left out of the median, so that a run of flat groups does not make every other step a "
             "spike."
         ),
@@ -124,11 +128,16 @@ class GradSpikes(SeriesDetector):
     )
     times: float
     spikes: float
+    far: float
+    far_steps: float
     min_steps: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._before = RunningMedian()
+        self._seen = 0
+        self._far: deque[tuple[int, int]] = deque()
+        """Row and step of each spike far above the rest, within the longer stretch."""
         self._norms = Window(WINDOW)
         self._above = Window(WINDOW)
         """1 at a spike, else 0."""
@@ -139,21 +148,34 @@ class GradSpikes(SeriesDetector):
         limit = self.times * self._before.value if ready else None
         self._norms.add(value, facts.step)
         self._above.add(float(limit is not None and value > limit), facts.step)
+        self._seen += 1
+        if ready and value > self.far * self._before.value:
+            self._far.append((self._seen, facts.step))
+        while self._far and self._far[0][0] <= self._seen - self.far_steps:
+            self._far.popleft()
         if value > 0:
             self._before.add(value)
         if limit is None:
             return UNKNOWN
         spikes = self._spikes()
+        if len(spikes) < self.spikes <= len(self._far):
+            return Verdict(Status.WARN, value, limit, self._far[0][1])
         status = Status.WARN if len(spikes) >= self.spikes else Status.WATCH if spikes else Status.OK
         return Verdict(status, value, limit, spikes[0] if spikes else None)
 
     def describe(self, facts: StepFacts) -> Details:
         """Which steps, and how far above the median."""
-        spikes = self._spikes()
+        spikes, times, of = self._spikes(), self.times, len(self._norms)
         highest = self._norms.maximum
+        if len(spikes) < self.spikes:
+            spikes, times, of = (
+                [step for _, step in self._far],
+                self.far,
+                min(self._seen, int(self.far_steps)),
+            )
         return Details(
-            f"{len(spikes)} of {len(self._norms)} steps have a gradient norm above {numbers.value(self.times)} × the "
-            f"median {numbers.value(self._before.value)}, highest {numbers.value(highest)}",
+            f"{len(spikes)} of {of} steps have a gradient norm above {times:g} × the "
+            f"median {numbers.value(self._before.value)}, highest of the last 20 {numbers.value(highest)}",
             {
                 "spikes": spikes,
                 "median_before": self._before.value,

@@ -87,6 +87,7 @@ class NativeReader(Reader):
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._samplings: dict[tuple[tuple[str, Any], ...], Sampling | None] = {}
+        self._last_sampling: tuple[dict[str, Any], Sampling | None] = ({}, None)
         self._others: dict[object, Callable[[dict[str, Any], Location], Record]] = {
             "run": self._run,
             "step": _step,
@@ -171,9 +172,8 @@ class NativeReader(Reader):
                 _floats(logprobs.get("sampler")),
                 _floats(logprobs.get("trainer")),
             )
-        sampling = get("sampling")
-        seconds = get("time")
         advantage, sampling, seconds = get("advantage"), get("sampling"), get("time")
+        # Each `value` is looked at where it stands: calling a function for it would take twice the time.
         return _new(
             Rollout,
             (
@@ -183,38 +183,43 @@ class NativeReader(Reader):
                 index if type(index) is int else integer(index),
                 rewards,
                 EVAL if get("split") == EVAL else TRAIN,
-                _text(get("task")),
-                _text(get("family")),
-                _text(get("tier")),
-                _text(prompt),
-                _text(completion),
+                value if (value := get("task")) is None or type(value) is str else text(value),
+                value if (value := get("family")) is None or type(value) is str else text(value),
+                value if (value := get("tier")) is None or type(value) is str else text(value),
+                prompt if prompt is None or type(prompt) is str else text(prompt),
+                completion if completion is None or type(completion) is str else text(completion),
                 messages,
                 raw_verifier if type(raw_verifier) is str else written(raw_verifier),
                 None if error is None else written(error),
                 parsed if type(parsed) is bool else None,
-                advantage if type(advantage) is float or advantage is None else number(advantage),
-                _integer(get("prompt_tokens")),
-                _integer(get("completion_tokens")),
-                _text(get("finish_reason")),
+                advantage if advantage is None or type(advantage) is float else number(advantage),
+                None if (value := get("prompt_tokens")) is None else _integer(value),
+                None if (value := get("completion_tokens")) is None else _integer(value),
+                value if (value := get("finish_reason")) is None or type(value) is str else text(value),
                 truncated if type(truncated) is bool else None,
-                _text(get("termination")),
-                _integer(policy),
-                _integer(policy_end),
-                _integer(get("trainer_version")),
+                value if (value := get("termination")) is None or type(value) is str else text(value),
+                None if policy is None else _integer(policy),
+                None if policy_end is None else _integer(policy_end),
+                None if (value := get("trainer_version")) is None else _integer(value),
                 self._sampling(sampling) if type(sampling) is dict else None,
-                _text(get("sampler")),
-                _integer(get("seed")),
+                value if (value := get("sampler")) is None or type(value) is str else text(value),
+                None if (value := get("seed")) is None else _integer(value),
                 sampler_logprobs,
                 trainer_logprobs,
-                _text(get("env_version")),
-                _text(get("reward_version")),
+                value if (value := get("env_version")) is None or type(value) is str else text(value),
+                value if (value := get("reward_version")) is None or type(value) is str else text(value),
                 None if seconds is None else timestamp(seconds),
                 location,
             ),
         )
 
     def _sampling(self, raw: dict[str, Any]) -> Sampling | None:
-        """`normal_sampling`, remembered: a run's lines repeat a handful of configs."""
+        """`normal_sampling`, remembered: a run's lines repeat a handful of configs, and mostly the last one."""
+        if raw != self._last_sampling[0]:
+            self._last_sampling = raw, self._remembered_sampling(raw)
+        return self._last_sampling[1]
+
+    def _remembered_sampling(self, raw: dict[str, Any]) -> Sampling | None:
         key = tuple(raw.items())
         try:
             return self._samplings[key]
@@ -312,12 +317,8 @@ def _metrics(raw: dict[str, Any], kind: str) -> dict[str, float | None]:
     return numbers(metrics)
 
 
-def _text(value: object) -> str | None:
-    return value if type(value) is str or value is None else text(value)
-
-
 def _integer(value: object) -> int | None:
-    return value if value is None or (type(value) is int and value < LARGEST) else integer(value)
+    return value if type(value) is int and value < LARGEST else integer(value)
 
 
 def _mapping(value: object) -> dict[str, Any] | None:

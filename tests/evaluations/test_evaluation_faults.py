@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
 import json
 import sys
 from dataclasses import dataclass, field
@@ -75,6 +77,51 @@ def judge(name: str, snapshot: Snapshot) -> Outcome:
     return outcome
 
 
+SAME_CAUSE: dict[str, tuple[str, ...]] = {
+    "advantage_collapse": ("DEGENERATE_GROUPS", "SATURATED_REWARD", "BASE_SUCCESS_ZERO", "SPARSE_REWARD"),
+    "entropy_collapse": ("ENTROPY_COLLAPSE",),
+    "reward_hacking": ("HELDOUT_FLAT", "LEAKAGE"),
+    "length_pathology": ("TRUNCATION", "LENGTH_HACKING"),
+    "clip_saturation": ("CLIP_SATURATION",),
+    "kl_drift": ("KL_EXPLODING", "KL_PINNED"),
+    "gradient_pathology": ("GRAD_SPIKES", "NO_UPDATE"),
+    "reward_composition": ("UNIFORM_COMPONENT", "FORMAT_EXPLOIT"),
+    "plateau": ("REWARD_PLATEAU",),
+}
+"""What rl-doctor calls a cause → what it is called here."""
+
+
+def of_rl_doctor() -> str:
+    """The same runs read from their trainer's metrics by rl-doctor, where it is installed: one row beside ours."""
+    from rl_doctor import Severity, __version__, diagnose, run_from_records  # noqa: PLC0415 not a dependency
+
+    false = right = 0
+    for name, label in LABELS.items():
+        rows: dict[int, dict[str, Any]] = {}
+        (log,) = (FAULTS / name).glob("*.jsonl.gz")
+        with gzip.open(log) as lines:
+            for line in lines:
+                record = json.loads(line)
+                if record["kind"] in ("step", "eval"):
+                    prefix = "eval/" if record["kind"] == "eval" else ""
+                    row = rows.setdefault(record["step"], {"step": record["step"]})
+                    row |= {f"{prefix}{key}": value for key, value in record["metrics"].items()}
+        config = {"algorithm": "grpo", "num_generations": label.get("group_size", 8)}
+        diagnosis = diagnose(run_from_records(list(rows.values()), config=config))
+        warned = {finding.detector for finding in diagnosis.findings if finding.severity >= Severity.WARNING}
+        if label.get("healthy"):
+            false += bool(warned)
+        else:
+            causes = label["first_cause_any"]
+            wanted = {*label["expect"], *(causes if isinstance(causes, list) else ())}
+            right += any(set(SAME_CAUSE.get(name_, ())) & wanted for name_ in warned)
+    healthy = sum(bool(label.get("healthy")) for label in LABELS.values())
+    return (
+        f"rl-doctor {__version__}, from the trainer's metrics: warns on {false} of {healthy} healthy runs, names the "
+        f"right cause in {right} of {len(LABELS) - healthy}"
+    )
+
+
 @pytest.fixture(scope="module")
 def outcomes() -> dict[str, Outcome]:
     return {name: judge(name, look(name)) for name in LABELS}
@@ -100,6 +147,8 @@ def test_the_labelled_runs(outcomes: dict[str, Outcome], capsys: pytest.CaptureF
             f" in {sum(outcome.first_cause_fits for outcome in outcomes.values())} of {len(LABELS)} runs"
         ),
     ]
+    if importlib.util.find_spec("rl_doctor"):
+        table.append(of_rl_doctor())
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(table) + "\n")
     assert {name: outcome.missing for name, outcome in outcomes.items() if outcome.missing} == {}

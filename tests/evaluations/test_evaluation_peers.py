@@ -47,6 +47,7 @@ PROBE_NAMES = {
         )
     },
 }
+PROBE_COMPONENT = "reward_component."
 PROBE_FAULTS: dict[str, tuple[str, ...]] = {
     "kl_blowup": ("KL_EXPLODING",),
     "entropy_collapse": ("ENTROPY_COLLAPSE",),
@@ -99,9 +100,11 @@ def probe_rows(fault: str | None, steps: int, seed: int) -> Iterator[dict[str, A
         metrics = {ours: row[theirs] for theirs, ours in PROBE_NAMES.items() if row.get(theirs) is not None}
         if row.get("nan_count"):
             metrics["grad_norm"] = math.nan
-        components = row.get("reward_components") or {}
-        components = json.loads(components) if isinstance(components, str) else dict(components)
-        metrics |= {f"rewards/{name}/mean": value for name, value in components.items() if value is not None}
+        metrics |= {
+            f"rewards/{key.removeprefix(PROBE_COMPONENT)}/mean": value
+            for key, value in row.items()
+            if key.startswith(PROBE_COMPONENT) and value is not None
+        }
         yield {"kind": "step", "step": row["step"], "metrics": metrics}
 
 

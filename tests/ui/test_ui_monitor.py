@@ -251,6 +251,7 @@ async def test_arrows_and_letters_move_the_focus_between_panels():
 async def test_rows_take_the_focus_one_after_another():
     app = still("healthy")
     async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause()
         await pilot.press("5")
         await pilot.pause()
         assert line_with(app, "▸").startswith("▸● 5 parse failures")
@@ -273,6 +274,7 @@ async def test_the_focus_is_on_the_first_cause_until_it_is_moved():
 async def test_enter_opens_the_evidence_on_the_first_cause_and_a_panel_elsewhere():
     app = still("sampler_cold")
     async with app.run_test(size=LARGE) as pilot:
+        await pilot.pause()
         await pilot.press("enter")
         assert isinstance(app.screen, FindingsScreen)
         await pilot.press("escape")
