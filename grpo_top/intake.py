@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES = 64 << 10
 STANDS_STILL_SECONDS = 5.0
+LAST_LINE_CUT = "its last line is not whole yet"
 PIECE_BYTES = 1 << 16
 """Read at once: a millisecond of parsing. Larger pieces take twice the time for each byte: they leave the processor's
 cache, and the memory for them comes from the system each time."""
@@ -53,6 +54,7 @@ class Intake:
         self._file: Tail | ByteTail | Store | WholeFile = kinds.get(claim.feed, WholeFile)(path)
         self._epoch = self._file.epoch
         self._quiet_since: float | None = None
+        self._cut = False
         self._is_read: bool | None = None
         """Whether it is of the run that is read; None until all files that are there have been found."""
         self.rewritten = False
@@ -103,7 +105,9 @@ class Intake:
             bytes=self._file.size,
             skipped=self.skipped,
             state="left out" if left_out else str(self._file.state),
-            note=NOT_READ if left_out else self._file.note or self.reader.note,
+            note=NOT_READ
+            if left_out
+            else self._file.note or self.reader.note or (LAST_LINE_CUT if self._cut else ""),
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:
@@ -122,10 +126,10 @@ class Intake:
             records += self.reader.end()
             self.reader = self.format.reader(self.path, self.claim, self._context)
         if lines is not None:
-            self._quiet_since = None
+            self._quiet_since, self._cut = None, False
             records += self.reader.feed(lines)
         elif last or self._stands_still():
-            final = tail.finish() if last else self._unfinished_line(tail)
+            final = self._unfinished_line(tail)
             if final is not None:
                 records += self.reader.feed(final)
             records += self.reader.end() if last else self.reader.idle()
@@ -171,11 +175,12 @@ class Intake:
         return True
 
     def _unfinished_line(self, tail: Tail) -> Lines | None:
-        """The last line, without its newline, where the line can be read as it is."""
+        """The last line, without its newline, where it can be read as it is: else it is still being written."""
         final = tail.finish()
-        if final is None or any(type(record) is Skipped for record in self.reader.fresh().feed(final)):
+        if final is None:
             return None
-        return final
+        self._cut = any(type(record) is Skipped for record in self.reader.fresh().feed(final))
+        return None if self._cut else final
 
     def _count(self, records: list[Record]) -> list[Record]:
         skipped = list(map(type, records)).count(Skipped)

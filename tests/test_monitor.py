@@ -172,6 +172,21 @@ def test_a_bad_line_is_skipped_counted_and_shown_and_the_next_is_read(tmp_path: 
     assert values(snapshot, "kl")[1] == 0.25
 
 
+def test_a_last_line_that_is_not_whole_yet_is_no_bad_record(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
+    with log.open("ab") as file:
+        file.write(b'{"kind": "rollout", "step": 2, "gro')
+    snapshot = read(log)
+    assert snapshot.skipped_count == 0
+    assert snapshot.sources[0].note == "its last line is not whole yet"
+
+
+def test_a_last_line_that_is_whole_counts_although_its_newline_is_missing(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
+    log.write_bytes(log.read_bytes().rstrip())
+    assert read(log).run.rollouts == 2
+
+
 def test_nothing_readable_says_what_was_looked_for_and_where(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("nothing of a trainer\n")
     monitor = Monitor([str(tmp_path)], Settings())

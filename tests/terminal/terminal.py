@@ -29,7 +29,8 @@ class Tmux:
         self._server = f"grpo-top-test-{os.getpid()}-{next(_numbers)}"
         own = {"LC_ALL": "C.UTF-8", "COLORTERM": "truecolor", "PS1": PROMPT, "ENV": "", **environment}
         # A size that the environment states would stand above the window's own.
-        shell = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *(f"{name}={value}" for name, value in own.items()), "sh", "-i"])
+        variables = [f"{name}={value}" for name, value in own.items()]
+        shell = shlex.join(["env", "-u", "COLUMNS", "-u", "LINES", *variables, "sh", "-i"])
         window = ["new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(directory), shell]
         terminal = ["set", "-g", "default-terminal", "screen-256color"]
         size = ["set", "-g", "default-size", f"{columns}x{rows}"]

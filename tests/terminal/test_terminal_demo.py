@@ -45,7 +45,9 @@ def test_the_demo_opens_drills_down_to_a_rollout_and_quits(terminal, scratch):
     terminal.wait_for("SAMPLER_DRIFT", 30)
     terminal.keys("s")
     terminal.wait_for("Groups", 10)
-    terminal.keys("Enter", "Enter", "Enter")  # from the step to its groups, to the rollouts of one, to one of them
+    terminal.keys(
+        "Enter", "Enter", "Enter"
+    )  # from the step to its groups, to the rollouts of one, to one of them
     terminal.wait_for("Siblings", 10)
     terminal.wait_for("<answer>", 10)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.ui import numbers
 from grpo_top.ui.panels.facts import (
     EMPTY,
     Headline,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.text import safe
-from grpo_top.ui import numbers
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 
 if TYPE_CHECKING:

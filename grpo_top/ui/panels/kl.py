@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grpo_top.ui import numbers
+from grpo_top import numbers
 from grpo_top.ui.panels.facts import (
     EMPTY,
     Headline,

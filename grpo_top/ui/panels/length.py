@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from grpo_top.ui import numbers
+from grpo_top import numbers
 from grpo_top.ui.panels.facts import (
     EMPTY,
     Headline,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
-from grpo_top.ui import numbers
 from grpo_top.ui.panels import lag, length, reward, sampler, variance
 from grpo_top.ui.panels.facts import FLAT, worst
 

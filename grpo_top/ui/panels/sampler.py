@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
-from grpo_top.ui import numbers
 from grpo_top.ui.panels.facts import EMPTY, Headline, PanelFacts, border, note
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rich.cells import cell_len
 
+from grpo_top import numbers
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.difference import Difference, difference
 from grpo_top.ui.rollouts.families import family_means
 from grpo_top.ui.rollouts.layout import cell, joined

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from grpo_top.ui import numbers
+from grpo_top import numbers
 from grpo_top.ui.rollouts.layout import cell
 from grpo_top.ui.widgets.runs import ends
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from grpo_top import numbers
 from grpo_top.text import first_line
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS
 from grpo_top.ui.rollouts.group_rows import scope_words
 from grpo_top.ui.rollouts.layout import joined

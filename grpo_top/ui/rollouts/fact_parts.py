@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from grpo_top import numbers
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 
 if TYPE_CHECKING:
     from grpo_top.snapshot import RunFacts

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts import fact_parts as parts
 from grpo_top.ui.rollouts.bars import bar_rows
 from grpo_top.ui.rollouts.fact_parts import NOT_LOGGED

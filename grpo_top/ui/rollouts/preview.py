@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from grpo_top import numbers
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts import fact_parts as parts
 from grpo_top.ui.rollouts.frame import Frame
 from grpo_top.ui.rollouts.layout import cell, joined

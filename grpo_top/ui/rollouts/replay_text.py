@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from grpo_top import numbers
 from grpo_top.text import first_line
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.frame import Frame, Shape
 from grpo_top.ui.rollouts.layout import joined
 from grpo_top.ui.widgets.runs import ends

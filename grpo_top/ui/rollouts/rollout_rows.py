@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import Status
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.rollouts.catalogue import members_of
 from grpo_top.ui.rollouts.frame import Frame

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grpo_top import numbers
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 from grpo_top.text import first_line
-from grpo_top.ui import numbers
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.rollouts.fact_parts import NOT_LOGGED
 from grpo_top.ui.rollouts.layout import cell, on

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.text import first_line
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.bars import around
 from grpo_top.ui.rollouts.catalogue import members_of
 from grpo_top.ui.rollouts.fact_parts import reward_span

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import Status
-from grpo_top.ui import numbers
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.rollouts.fact_parts import reward_span
 from grpo_top.ui.rollouts.frame import Frame

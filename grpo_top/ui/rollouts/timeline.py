@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
+from grpo_top import numbers
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.widgets.runs import filled, width_of
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from grpo_top import numbers
 from grpo_top.records import Message
 from grpo_top.text import first_line, safe
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.document import Fixed, Passage
 from grpo_top.ui.rollouts.fact_parts import error_run, parsed_part
 from grpo_top.ui.rollouts.layout import joined, on

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grpo_top.ui import numbers
+from grpo_top import numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

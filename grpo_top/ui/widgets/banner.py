@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from grpo_top import numbers
 from grpo_top.snapshot import Finding, Status
 from grpo_top.text import safe
-from grpo_top.ui import numbers
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.panels.facts import when
 from grpo_top.ui.panels.said import consequences, coverage_words, unjudged_words

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import numbers
 from grpo_top.snapshot import Gone
 from grpo_top.text import first_line
-from grpo_top.ui import numbers
 from grpo_top.ui.rollouts.texts import Texts
 from grpo_top.ui.widgets.panel import boxed
 from grpo_top.ui.widgets.strips import fit, reward_strip

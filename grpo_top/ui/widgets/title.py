@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from grpo_top import numbers
 from grpo_top.text import safe
-from grpo_top.ui import numbers
 from grpo_top.ui.widgets.runs import cut, width_of
 from grpo_top.ui.widgets.view_rows import ViewRows
 

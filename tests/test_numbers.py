@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_top.ui import numbers
+from grpo_top import numbers
 
 ANY_FLOAT = st.floats(allow_nan=True, allow_infinity=True)
 

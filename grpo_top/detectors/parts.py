@@ -1,0 +1,147 @@
+"""In which task family or tier something happens: counted over the late window, and named where it sits in one."""
+
+from __future__ import annotations
+
+from collections import deque
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from grpo_top import numbers
+from grpo_top.snapshot import WINDOW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from grpo_top.facts import Batch
+
+KINDS = ("family", "tier")
+KEPT = 12
+"""Parts of a kind that evidence lists; the smallest are pooled."""
+OTHERS = "others"
+SITS = 0.8
+"""Share of all hits that a part must hold for a finding to sit in it."""
+TWICE = 2.0
+"""And how many times more often it must happen there than elsewhere."""
+
+
+class Seat(NamedTuple):
+    """The one part in which something happens."""
+
+    kind: str
+    """`family` or `tier`."""
+    name: str
+    share: float
+    """How often it happens there."""
+    elsewhere: float
+
+    def words(self) -> str:
+        """As the end of a summary: `, in family carry (84%, elsewhere 3.1%)`."""
+        return (
+            f", in {self.kind} {self.name} ({numbers.share(self.share)}, elsewhere {numbers.share(self.elsewhere)})"
+        )
+
+
+class Parts:
+    """How many rollouts, or groups, of each family and tier have a property, over the newest steps that carry them."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._steps: deque[dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]] = deque(maxlen=size)
+        """Kind → hits and items by the number of the part."""
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parts:
+        """Counts of a step never change, so a copy need only have containers of its own."""
+        copied = copy(self)
+        copied._steps, copied._names = self._steps.copy(), dict(self._names)
+        return copied
+
+    def add(self, batch: Batch, hit: NDArray[np.bool_], counted: NDArray[np.bool_] | None = None) -> None:
+        """Take a step in: `hit` says which rollouts have the property, `counted` which it is known of (else all)."""
+        self._add(batch, {kind: batch.column(kind) for kind in KINDS}, hit, counted)
+
+    def add_groups(self, batch: Batch, hit: NDArray[np.bool_], counted: NDArray[np.bool_]) -> None:
+        """As `add`, by group; a group is of its first rollout's part."""
+        firsts = np.unique(batch.group, return_index=True)[1]
+        self._add(batch, {kind: batch.column(kind)[firsts] for kind in KINDS}, hit, counted)
+
+    def shares(self) -> dict[str, dict[str, float]]:
+        """`by_family` and `by_tier`, each a part's share, the largest parts first, the smallest pooled."""
+        found = {}
+        for kind in KINDS:
+            counts = self._counts(kind)
+            if counts:
+                pooled = _pooled(counts)
+                found[f"by_{kind}"] = {name: hits / items for name, (hits, items) in pooled.items()}
+        return found
+
+    def seat(self) -> Seat | None:
+        """The family, else the tier, in which it sits; None where it is spread, or where there is only one."""
+        for kind in KINDS:
+            counts = self._counts(kind)
+            all_hits = sum(hits for hits, _ in counts.values())
+            all_items = sum(items for _, items in counts.values())
+            for name, (hits, items) in counts.items():
+                rest = all_items - items
+                if not hits or not rest or hits < SITS * all_hits:
+                    continue
+                elsewhere = (all_hits - hits) / rest
+                if hits / items >= TWICE * elsewhere:
+                    return Seat(kind, name, hits / items, elsewhere)
+        return None
+
+    def words(self) -> str:
+        """What a summary says of it; empty where it sits nowhere."""
+        seat = self.seat()
+        return "" if seat is None else seat.words()
+
+    def evidence(self) -> dict[str, object]:
+        """The shares, and the part in which it sits where it sits in one."""
+        seat = self.seat()
+        sits: dict[str, object] = (
+            {} if seat is None else {"sits_in": {seat.kind: seat.name, "share": seat.share, "elsewhere": seat.elsewhere}}
+        )
+        return {**sits, **self.shares()}
+
+    def _add(
+        self,
+        batch: Batch,
+        ids: dict[str, NDArray[Any]],
+        hit: NDArray[np.bool_],
+        counted: NDArray[np.bool_] | None,
+    ) -> None:
+        found = {}
+        for kind, numbers_ in ids.items():
+            known = numbers_ >= 0 if counted is None else (numbers_ >= 0) & counted
+            if not known.any():
+                continue
+            of = numbers_[known]
+            found[kind] = (np.bincount(of, hit[known]).astype(np.int64), np.bincount(of))
+            names = batch.names(kind)
+            if len(names) != len(self._names.get(kind, ())):
+                self._names[kind] = tuple(names)
+        self._steps.append(found)
+
+    def _counts(self, kind: str) -> dict[str, tuple[int, int]]:
+        """Hits and items of each part that was seen."""
+        steps = [found[kind] for found in self._steps if kind in found]
+        if not steps:
+            return {}
+        size = max(len(items) for _, items in steps)
+        hits, items = np.zeros(size, np.int64), np.zeros(size, np.int64)
+        for of_hits, of_items in steps:
+            hits[: len(of_hits)] += of_hits
+            items[: len(of_items)] += of_items
+        names = self._names[kind]
+        return {names[at]: (int(hits[at]), int(items[at])) for at in np.flatnonzero(items).tolist()}
+
+
+def _pooled(counts: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """The largest parts, and the rest as one."""
+    ordered = sorted(counts.items(), key=lambda part: -part[1][1])
+    found = dict(ordered[:KEPT])
+    rest = [count for _, count in ordered[KEPT:]]
+    if rest:
+        found[OTHERS] = (sum(hits for hits, _ in rest), sum(items for _, items in rest))
+    return found
