@@ -85,6 +85,30 @@ def _equal(own: Any, value: float) -> bool:
     return bool(own == value or (own != own and value != value))  # noqa: PLR0124  NaN is no other value than NaN
 
 
+class Matrix:
+    """One growing array of rows that are all as wide. `view` stays valid for the rows that it shows."""
+
+    def __init__(self, width: int, dtype: DTypeLike) -> None:
+        self._data: NDArray[Any] = np.empty((_FIRST_CAPACITY, width), dtype)
+        self.length = 0
+
+    def append(self, row: Sequence[float]) -> None:
+        """Append one row."""
+        if self.length == len(self._data):
+            self._data = np.concatenate((self._data, np.empty_like(self._data)))
+        self._data[self.length] = row
+        self.length += 1
+
+    def view(self) -> NDArray[Any]:
+        """The rows so far, only to be read."""
+        length = self.length
+        return self._data[:length]
+
+    def cut(self, length: int) -> None:
+        """Let the rows from `length` on fall."""
+        self.length = min(self.length, length)
+
+
 class Interner:
     """Small numbers for repeated names. Past `limit` names the rest share the last one, `(others)`."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -114,7 +115,7 @@ class RewardScale:
 
 
 class Batch:
-    """The train rollouts of one step as arrays, one element a rollout, with their groups."""
+    """The train rollouts of one step as arrays, one element a rollout, with their groups. Arrays are only read."""
 
     def __init__(self, history: History, step: int, rows: NDArray[np.int64]) -> None:
         self._history = history
@@ -122,13 +123,16 @@ class Batch:
         self.rows = rows
         """Rows of the history."""
         self.size = len(rows)
+        neighbours = self.size > 0 and int(rows[-1]) - int(rows[0]) == self.size - 1
+        self._where = slice(int(rows[0]), int(rows[-1]) + 1) if neighbours else rows
         self.reward: NDArray[np.float64] = self.column("reward")
         """NaN unknown, ±inf not finite."""
         self.known: NDArray[np.bool_] = np.isfinite(self.reward)
+        self.all_known = bool(self.known.all())
         self.advantage: NDArray[np.float64] = self.column("advantage")
         self.components: dict[str, NDArray[np.float64]] = {}
         for name, column in history.components.items():
-            values = column.view()[rows]
+            values = column.view()[self._where]
             if np.isfinite(values).any():
                 self.components[name] = values
         self.source_group, self.group = _groups(history, step, self.column("group"))
@@ -138,14 +142,13 @@ class Batch:
         self.group_mean, self.group_std, self.judged, self.flat = self._spread()
         """Per group: mean and population std of known rewards (NaN unknown), whether spread is known, is none."""
         self.texts = self.column("text")
-        self.distinct_texts, self.duplicates = _distinct(self.texts, self.group, self.groups)
-        """Distinct texts of each group; whether another of its group has a rollout's text. None without texts."""
         self.success: NDArray[np.int8] = np.full(self.size, -1, np.int8)
         """1 yes, 0 no, -1 unknown; set once the scale of rewards up to this step is known."""
+        self._component_std: dict[str, NDArray[np.float64]] = {}
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of the history for these rollouts, see `encode.COLUMNS`."""
-        column: NDArray[Any] = self._history.columns[name].view()[self.rows]
+        column: NDArray[Any] = self._history.columns[name].view()[self._where]
         return column
 
     def names(self, column: str) -> Sequence[str]:
@@ -173,23 +176,61 @@ class Batch:
 
     def component_std(self, name: str) -> NDArray[np.float64]:
         """Population std of a component within each group, NaN where fewer than two values are known."""
-        return _spread(self.components[name], self.group, self.groups)[1]
+        known = self._component_std.get(name)
+        if known is None:
+            known = self._component_std[name] = _spread(self.components[name], self.group, self.groups)[1]
+        return known
+
+    @property
+    def distinct_texts(self) -> NDArray[np.int64] | None:
+        """Distinct texts of each group; None without texts."""
+        return self._distinct[0]
+
+    @property
+    def duplicates(self) -> NDArray[np.bool_] | None:
+        """Whether another of its group has a rollout's text; None without texts."""
+        return self._distinct[1]
+
+    @cached_property
+    def group_first(self) -> NDArray[np.int64]:
+        """Where each group's first rollout stands in the step."""
+        if self._in_order:
+            return np.cumsum(self.group_size) - self.group_size
+        return np.unique(self.group, return_index=True)[1].astype(np.int64)
+
+    @cached_property
+    def passed_of(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Successful rollouts of each group, and rollouts of which success is known. For when `success` is set."""
+        passed = np.bincount(self.group[self.success == 1], minlength=self.groups)
+        known = self.success >= 0
+        return passed, self.group_size if known.all() else np.bincount(
+            self.group[known], minlength=self.groups
+        )
+
+    @cached_property
+    def _in_order(self) -> bool:
+        """Whether groups stand one after the other."""
+        return bool((self.group[1:] >= self.group[:-1]).all())
+
+    @cached_property
+    def _distinct(self) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
+        return _distinct(self.texts, self.group, self.group_size)
 
     def _spread(
         self,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         mean, std = _spread(self.reward, self.group, self.groups)
         judged = ~np.isnan(std)
+        if judged.all():
+            return mean, std, judged, std <= FLAT_STD
         flat = judged & (np.nan_to_num(std) <= FLAT_STD)
-        if not judged.all():
-            known = np.isfinite(self.advantage)
-            enough = np.bincount(self.group[known], minlength=self.groups) >= 2
-            largest = np.zeros(self.groups)
-            np.maximum.at(largest, self.group[known], np.abs(self.advantage[known]))
-            by_advantage = ~judged & enough
-            flat |= by_advantage & (largest <= FLAT_ADVANTAGE)
-            judged = judged | by_advantage
-        return mean, std, judged, flat
+        known = np.isfinite(self.advantage)
+        enough = np.bincount(self.group[known], minlength=self.groups) >= 2
+        largest = np.zeros(self.groups)
+        np.maximum.at(largest, self.group[known], np.abs(self.advantage[known]))
+        by_advantage = ~judged & enough
+        flat |= by_advantage & (largest <= FLAT_ADVANTAGE)
+        return mean, std, judged | by_advantage, flat
 
 
 @dataclass(slots=True)
@@ -232,206 +273,38 @@ class StepFacts:
         return self.gaps.get(name, 1)
 
 
-def measure(batch: Batch, run: RunState, scale: RewardScale) -> dict[str, float]:
-    """Every series that the rollouts of one step give. Sets the batch's `success`; `scale` already holds this step."""
-    found: dict[str, float] = {"rollouts": float(batch.size), "groups": float(batch.groups)}
-    _measure_rewards(batch, run, scale, found)
-    _measure_groups(batch, run, found)
-    _measure_components(batch, found)
-    _measure_endings(batch, found)
-    _measure_texts(batch, found)
-    _measure_versions(batch, found)
-    if np.isnan(batch.reward).sum() < (~batch.known).sum():
-        found["reward_mean"] = math.inf
-    return found
-
-
-def _measure_rewards(batch: Batch, run: RunState, scale: RewardScale, found: dict[str, float]) -> None:
-    known = batch.reward[batch.known]
-    batch.success = _success(batch, run, scale)
-    judged = batch.success >= 0
-    if judged.any():
-        found["success_rate"] = float(batch.success[judged].mean())
-    if not len(known):
-        return
-    found["reward_mean"], found["reward_std"] = float(known.mean()), float(known.std())
-    limits = scale.range(run)
-    if limits is not None and limits[1] > limits[0]:
-        found["reward_max_share"] = float((known >= limits[1] - 1e-9).mean())
-
-
-def _measure_groups(batch: Batch, run: RunState, found: dict[str, float]) -> None:
-    judged = int(batch.judged.sum())
-    if not judged:
-        return
-    flat = batch.flat
-    if not run.drops_flat_groups:
-        found["zero_variance_group_frac"] = float(flat.sum() / judged)
-        found["trainable_ratio"] = 1.0 - found["zero_variance_group_frac"]
-    spread = batch.group_std[~np.isnan(batch.group_std)]
-    if len(spread):
-        found["group_reward_std_mean"] = float(spread.mean())
-    advantages = batch.advantages()
-    advantages = advantages[np.isfinite(advantages)]
-    if len(advantages):
-        found["adv_std"] = float(advantages.std())
-    known = batch.success >= 0
-    if known.any() and not run.drops_flat_groups:
-        passed = np.bincount(batch.group[known], batch.success[known], batch.groups)
-        of = np.bincount(batch.group[known], minlength=batch.groups)
-        found["all_fail_group_frac"] = float((flat & (of > 0) & (passed == 0)).sum() / judged)
-        found["all_pass_group_frac"] = float((flat & (of > 0) & (passed == of)).sum() / judged)
-    lengths = batch.column("completion_tokens").astype(np.float64)
-    correlation = _within_group_correlation(batch, lengths)
-    if correlation is not None:
-        found["reward_length_corr"] = correlation
-
-
-def _measure_components(batch: Batch, found: dict[str, float]) -> None:
-    for name, values in batch.components.items():
-        finite = values[np.isfinite(values)]
-        found[f"component_mean{{{name}}}"] = float(finite.mean())
-        spread = batch.component_std(name)
-        spread = spread[~np.isnan(spread)]
-        if len(spread):
-            found[f"component_zero_variance{{{name}}}"] = float((spread <= FLAT_STD).mean())
-            found[f"component_std_mean{{{name}}}"] = float(spread.mean())
-
-
-def _measure_endings(batch: Batch, found: dict[str, float]) -> None:
-    for series, column in (("truncation_rate", "truncated"), ("_parsed", "parsed")):
-        values = batch.column(column)
-        known = values >= 0
-        if known.any():
-            found[series] = float((values[known] == 1).mean())
-    if "_parsed" in found:
-        found["parse_failure_rate"] = 1.0 - found.pop("_parsed")
-    for column in ("termination", "finish"):
-        reasons = batch.column(column)
-        known = reasons >= 0
-        if known.any():
-            names = batch.names(column)
-            for reason, count in enumerate(np.bincount(reasons[known]).tolist()):
-                if count:
-                    found[f"termination{{{names[reason]}}}"] = count / int(known.sum())
-            break
-    with_verifier = batch.column("verifier_known") == 1
-    if with_verifier.any():
-        found["verifier_error_rate"] = float((batch.column("verifier_error")[with_verifier] >= 0).mean())
-
-
-def _measure_texts(batch: Batch, found: dict[str, float]) -> None:
-    lengths = batch.column("completion_tokens")
-    lengths = lengths[lengths >= 0]
-    if len(lengths):
-        found["completion_tokens_mean"] = float(lengths.mean())
-        found["completion_tokens_p50"], found["completion_tokens_p95"] = (
-            float(value) for value in np.percentile(lengths, (50, 95))
-        )
-        found["completion_tokens_max"] = float(lengths.max())
-        found["tokens"] = float(lengths.sum())
-    for series, column in (("repetition_frac", "loop"), ("gibberish_frac", "gibberish")):
-        values = batch.column(column)
-        known = values >= 0
-        if known.any():
-            found[series] = float((values[known] == 1).mean())
-    if batch.distinct_texts is None or batch.duplicates is None:
-        return
-    several = batch.group_size >= 2
-    if several.any():
-        found["duplicate_frac"] = float(batch.duplicates[several[batch.group]].mean())
-        found["distinct_texts_mean"] = float(batch.distinct_texts[several].mean())
-        found["identical_group_frac"] = float((batch.distinct_texts[several] == 1).mean())
-
-
-def _measure_versions(batch: Batch, found: dict[str, float]) -> None:
-    start, end, trainer = (batch.column(name) for name in ("policy_start", "policy_end", "trainer_version"))
-    if (end >= 0).any():
-        found["policy_version"] = float(end.max())
-    known = start >= 0
-    if known.any():
-        found["mixed_version_frac"] = float((end[known] != start[known]).mean())
-        both = known & (trainer >= 0)
-        if both.any():
-            lag = trainer[both] - start[both]
-            found["version_lag_mean"], found["version_lag_max"] = float(lag.mean()), float(lag.max())
-            found["version_lag_min"] = float(lag.min())
-    if (trainer >= 0).any():
-        found["trainer_version"] = float(trainer.max())
-    differences = batch.column("logp_diff")
-    finite = differences[np.isfinite(differences)]
-    if len(finite):
-        found["logp_abs_diff"] = float(finite.mean())
-    if np.isinf(differences).any():
-        found["logp_length_mismatch_frac"] = float(np.isinf(differences).mean())
-
-
-def _success(batch: Batch, run: RunState, scale: RewardScale) -> NDArray[np.int8]:
-    success = np.full(batch.size, -1, np.int8)
-    if run.success is not None and run.success.of != "reward":
-        values = batch.components.get(run.success.of)
-        if values is None:
-            return success
-        known = np.isfinite(values)
-        success[known] = values[known] >= run.success.at_least
-        return success
-    rule = scale.threshold(run)
-    if rule is None:
-        return success
-    limit, inclusive, _ = rule
-    known = batch.known
-    rewards = batch.reward[known]
-    success[known] = rewards >= limit if inclusive else rewards > limit
-    return success
-
-
 def _spread(
     values: NDArray[np.float64], group: NDArray[np.int64], groups: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean and population std of finite values within each group; NaN with fewer than 1 and 2 of them."""
     known = np.isfinite(values)
-    if known.all():
-        of, values_known = group, values
+    if not known.all():
+        values, group = values[known], group[known]
+    count = np.bincount(group, minlength=groups)
+    if not count.all():
+        with np.errstate(invalid="ignore"):
+            mean = np.bincount(group, values, groups) / count
     else:
-        of, values_known = group[known], values[known]
-    count = np.bincount(of, minlength=groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(of, values_known, groups) / count
-        centred = values_known - mean[of]
-        std = np.sqrt(np.bincount(of, centred * centred, groups) / count)
+        mean = np.bincount(group, values, groups) / count
+    centred = values - mean[group]
+    std = np.sqrt(np.bincount(group, centred * centred, groups) / np.maximum(count, 1))
     std[count < 2] = math.nan
     return mean, std
 
 
-def _within_group_correlation(batch: Batch, lengths: NDArray[np.float64]) -> float | None:
-    """Pooled correlation of reward and length after taking each group's means away; None without spread in both."""
-    known = batch.known & (lengths >= 0)
-    if int(known.sum()) < 4:
-        return None
-    group = batch.group[known]
-    count = np.bincount(group, minlength=batch.groups)
-    count = np.maximum(count, 1)
-    centred = []
-    for values in (batch.reward[known], lengths[known]):
-        mean = np.bincount(group, values, batch.groups) / count
-        centred.append(values - mean[group])
-    rewards, tokens = centred
-    spread = math.sqrt(float(rewards @ rewards) * float(tokens @ tokens))
-    if spread <= 1e-9:
-        return None
-    return float(rewards @ tokens) / spread
-
-
 def _distinct(
-    texts: NDArray[np.int64], group: NDArray[np.int64], groups: int
+    texts: NDArray[np.int64], group: NDArray[np.int64], group_size: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
-    if not len(texts) or not (texts != 0).all():
+    if not len(texts) or not texts.all():
         return None, None
+    ordered = np.sort(texts)
+    if (ordered[1:] != ordered[:-1]).all():
+        return group_size, np.zeros(len(texts), np.bool_)
     order = np.lexsort((texts, group))
     ordered_texts, ordered_groups = texts[order], group[order]
     first = np.ones(len(texts), np.bool_)
     first[1:] = (ordered_texts[1:] != ordered_texts[:-1]) | (ordered_groups[1:] != ordered_groups[:-1])
-    distinct = np.bincount(ordered_groups[first], minlength=groups)
+    distinct = np.bincount(ordered_groups[first], minlength=len(group_size))
     of = np.cumsum(first) - 1
     copies = np.bincount(of)
     duplicates = np.empty(len(texts), np.bool_)
@@ -447,14 +320,24 @@ def _groups(
     They are cut only where the order of the rows is seen to keep groups together: where every run of equal prompts
     is as long as the usual group, or a multiple of it.
     """
-    unique, dense = np.unique(numbers, return_inverse=True)
-    dense = dense.astype(np.int64)
+    unique, dense = _dense(numbers)
     if not history.grouped_by_prompt(step):
-        return unique.astype(np.int64), dense
+        return unique, dense
     starts = np.flatnonzero(np.diff(dense, prepend=-1))
     lengths = np.diff(starts, append=len(dense))
     usual = int(np.bincount(lengths).argmax())
     if usual < 2 or (lengths % usual).any() or len(dense) == usual * len(unique):
-        return unique.astype(np.int64), dense
+        return unique, dense
     cut = np.arange(len(dense)) // usual
-    return unique[dense[::usual]].astype(np.int64), cut.astype(np.int64)
+    return unique[dense[::usual]], cut
+
+
+def _dense(numbers: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different numbers, ascending, and which of them stands at each place."""
+    further = numbers[1:] != numbers[:-1]
+    if (
+        len(numbers) and numbers[0] == 0 and (np.diff(numbers) == further).all()
+    ):  # 0, 0, …, 1, 1, …: dense already
+        return np.arange(int(numbers[-1]) + 1), numbers.astype(np.int64)
+    unique, dense = np.unique(numbers, return_inverse=True)
+    return unique.astype(np.int64), dense.astype(np.int64)

@@ -33,7 +33,7 @@ _NO_REWARDS: Mapping[str, float | None] = {}
 class StepRows:
     """Which rows belong to a step, and which rollout each of them is."""
 
-    __slots__ = ("counts", "labels", "packed", "ranges", "seen")
+    __slots__ = ("by_prompt", "counts", "labels", "packed", "ranges", "seen")
 
     def __init__(self) -> None:
         self.ranges: list[tuple[int, int]] = []
@@ -44,6 +44,8 @@ class StepRows:
         """Group number → index → the newest row there: with another task it is another rollout."""
         self.counts: dict[int, int] = {}
         """Group number → rollouts so far."""
+        self.by_prompt = False
+        """Some groups are equal prompts."""
         self.packed: str | None = None
         """The labels as one string while the step is closed: most steps of a long run are."""
 
@@ -149,7 +151,7 @@ class History:
     def grouped_by_prompt(self, step: int) -> bool:
         """Whether the step's groups are equal prompts, because the source gives no ids."""
         known = self.steps.get(step)
-        return known is not None and any(label[1:].startswith(_BY_PROMPT) for label in known.label_list())
+        return known is not None and known.by_prompt
 
     def forget(self, source: int, step: int | None = None) -> set[int]:
         """Let the rows of a source (of one of its steps) fall, since it was rewritten; the steps that lose rows."""
@@ -224,6 +226,7 @@ class History:
             known = self._open.get(step) or self._opened(step)
             self._newest[source] = max(self._newest[source], step)
             known.take(self.length + start, self.length + stop)
+            known.by_prompt |= label.startswith(_BY_PROMPT)
             group = known.labels.setdefault(f"{split}{label}", len(known.labels))
             found = self._indices(known, group, given[start:stop], source, step)
             self._replace(known.seen.setdefault(group, {}), found, tasks, start, source, step)

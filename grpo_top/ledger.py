@@ -13,10 +13,11 @@ from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
 from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
-from grpo_top.facts import Batch, RunChange, RunState, StepFacts, measure
+from grpo_top.facts import Batch, RunChange, RunState, StepFacts
 from grpo_top.formats.names import canonical_keys, canonical_values
 from grpo_top.formats.registry import TRACKERS
 from grpo_top.history import History
+from grpo_top.measure import measure
 from grpo_top.pace import StepPace
 from grpo_top.records import EVAL, REQUEST, Rollout
 from grpo_top.table import ROLLOUTS, TRAINER, StepTable

@@ -201,8 +201,9 @@ def explain(
         return tuple(
             sorted(findings, key=lambda finding: (not finding.active, finding.stage, finding.onset))
         ), None
+    follow = _consequences(findings, first)
     explained = tuple(
-        replace(finding, caused_by=first.id) if _follows(finding, first) else finding for finding in findings
+        replace(finding, caused_by=first.id) if finding.id in follow else finding for finding in findings
     )
 
     def order(finding: Finding) -> tuple[bool, bool, bool, int, int]:
@@ -267,9 +268,17 @@ def _origin(wanted: Field, series: Mapping[str, str], columns: Mapping[str, str]
     return None
 
 
-def _follows(finding: Finding, first: Finding) -> bool:
-    if finding.id == first.id or not finding.active:
-        return False
-    if finding.id in CAUSES.get(first.id, ()):
-        return finding.onset >= first.onset
-    return (finding.stage, finding.onset) >= (first.stage, first.onset) and finding.onset >= first.onset
+def _consequences(findings: Sequence[Finding], first: Finding) -> set[str]:
+    """What follows from the first cause: what is downstream of it and began no earlier, and what the table names.
+
+    The table is followed from effect to effect: what takes variance away takes what hangs on variance with it.
+    """
+    later = [finding for finding in findings if finding.active and finding.onset >= first.onset]
+    found = {finding.id for finding in later if (finding.stage, finding.onset) >= (first.stage, first.onset)}
+    causes = [first.id]
+    while causes:
+        explained = CAUSES.get(causes.pop(), frozenset())
+        new = {finding.id for finding in later if finding.id in explained} - found
+        found |= new
+        causes += new
+    return found - {first.id}

@@ -6,15 +6,15 @@ checkpoint before its step, and the steps since are judged again.
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grpo_top.columns import Column
+from grpo_top.columns import Column, Matrix
 from grpo_top.facts import RewardScale
+from grpo_top.forks import fork
 from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
 
 if TYPE_CHECKING:
@@ -104,11 +104,12 @@ class Judge:
         self.clears = {
             d.id: int(knobs.get(d.id, {}).get("clear", getattr(d, "clear", 5))) for d in self._fresh
         }
-        self.state = JudgeState(copy.deepcopy(self._fresh))
+        self.state = JudgeState(fork(self._fresh))
         self._checkpoints: list[JudgeState] = []
         self.steps = Column(np.int64)
-        self.statuses = {detector.id: Column(np.uint8) for detector in detectors}
-        self.values = {detector.id: Column(np.float64, fill=math.nan) for detector in detectors}
+        self.statuses = Matrix(len(detectors), np.uint8)
+        self.values = Matrix(len(detectors), np.float64)
+        """A row a step, a column a detector."""
         self.groups = {name: Column(dtype) for name, dtype in GROUP_COLUMNS.items()}
         self._facts: StepFacts | None = None
         """The last step's, for a verdict that is given between steps."""
@@ -121,11 +122,11 @@ class Judge:
         while self._checkpoints and (self._checkpoints[-1].step or 0) >= step:
             self._checkpoints.pop()
         if self._checkpoints:
-            self.state = copy.deepcopy(self._checkpoints[-1])
+            self.state = fork(self._checkpoints[-1])
         else:
-            self.state = JudgeState(copy.deepcopy(self._fresh))
-        for column in (self.steps, *self.statuses.values(), *self.values.values()):
-            column.cut(self.state.judged)
+            self.state = JudgeState(fork(self._fresh))
+        for rows in (self.steps, self.statuses, self.values):
+            rows.cut(self.state.judged)
         for column in self.groups.values():
             column.cut(self.state.groups)
 
@@ -136,6 +137,7 @@ class Judge:
         evaluated = ("heldout",) if facts.evals else ()
         for name in (*facts.values, *facts.nonfinite, *evaluated):
             self.seen.setdefault(name, facts.step)
+        values = []
         for detector in state.detectors:
             verdict = detector.observe(facts)
             finding = state.findings.get(detector.id)
@@ -145,8 +147,9 @@ class Judge:
                     finding = state.findings[detector.id] = FindingState()
                 status = finding.take(verdict, facts, detector, self.clears[detector.id])
             state.statuses[detector.id] = status
-            self.statuses[detector.id].extend([status])
-            self.values[detector.id].extend([math.nan if verdict.value is None else verdict.value])
+            values.append(math.nan if verdict.value is None else verdict.value)
+        self.statuses.append([state.statuses[detector.id] for detector in state.detectors])
+        self.values.append(values)
         if facts.batch is not None:
             self._add_groups(facts.step, facts.batch)
         if state.first_step is None:
@@ -156,7 +159,7 @@ class Judge:
         self._facts = facts
         state.groups = self.groups["step"].length
         if state.judged % CHECKPOINT_EVERY == 0:
-            self._checkpoints.append(copy.deepcopy(state))
+            self._checkpoints.append(fork(state))
             if len(self._checkpoints) > CHECKPOINTS:
                 self._thin()
 
@@ -213,17 +216,18 @@ class Judge:
 
     def tracks(self) -> dict[str, DetectorTrack]:
         """Every detector's verdict at every judged step."""
+        steps, statuses, values = self.steps.view(), self.statuses.view(), self.values.view()
         return {
             detector.id: DetectorTrack(
                 id=detector.id,
                 stage=detector.stage,
-                steps=self.steps.view(),
-                status=self.statuses[detector.id].view(),
-                values=self.values[detector.id].view(),
+                steps=steps,
+                status=statuses[:, place],
+                values=values[:, place],
                 threshold=_threshold(detector),
                 needs=self.missing(detector),
             )
-            for detector in self.state.detectors
+            for place, detector in enumerate(self.state.detectors)
         }
 
     def _thin(self) -> None:
@@ -236,21 +240,17 @@ class Judge:
         return name in self.seen or any(seen.startswith(f"{name}{{") for seen in self.seen)
 
     def _add_groups(self, step: int, batch: Batch) -> None:
-        order = np.argsort(batch.group, kind="stable")
-        starts = np.searchsorted(batch.group[order], np.arange(batch.groups))
-        known = batch.success >= 0
-        passed = np.bincount(batch.group[known], batch.success[known], batch.groups)
-        passed[np.bincount(batch.group[known], minlength=batch.groups) == 0] = -1
+        passed, of = batch.passed_of
         values: dict[str, NDArray[Any]] = {
             "step": np.full(batch.groups, step),
             "group": np.arange(batch.groups),
-            "first_row": batch.rows[order[starts]],
+            "first_row": batch.rows[batch.group_first],
             "size": batch.group_size,
             "mean": batch.group_mean,
             "std": batch.group_std,
             "flat": np.where(batch.judged, batch.flat, -1),
             "texts": np.full(batch.groups, -1) if batch.distinct_texts is None else batch.distinct_texts,
-            "passed": passed,
+            "passed": np.where(of > 0, passed, -1),
         }
         for name, column in self.groups.items():
             column.extend(values[name])

@@ -72,6 +72,20 @@ def test_what_is_downstream_and_began_later_follows_from_the_first_cause() -> No
     assert [found.caused_by for found in explained] == [None, "REWARD_COLLAPSE", None]
 
 
+def test_what_follows_from_a_consequence_follows_from_the_first_cause() -> None:
+    explained, _ = triage.explain(
+        (
+            finding("SAMPLER_DRIFT", 4, 51),
+            finding("DEGENERATE_GROUPS", 3, 60),
+            finding("NO_TRAINABLE_GROUPS", 3, 63),
+            finding("BASE_SUCCESS_ZERO", 1, 2, Status.WARN, active=False),
+        )
+    )
+    by_id = {found.id: found.caused_by for found in explained}
+    assert by_id["NO_TRAINABLE_GROUPS"] == by_id["DEGENERATE_GROUPS"] == "SAMPLER_DRIFT"
+    assert by_id["BASE_SUCCESS_ZERO"] is None
+
+
 def test_a_stage_is_ok_only_where_something_could_be_judged() -> None:
     statuses = {"A": (1, Status.OK), "B": (1, Status.UNKNOWN), "C": (2, Status.UNKNOWN)}
     states = triage.stages(statuses, ())

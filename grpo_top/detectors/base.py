@@ -81,7 +81,7 @@ class Detector(ABC):
     """A rule that sees each finished step once, keeps bounded state, and costs O(1) a step.
 
     At every step its verdict is the one that a batch evaluation over all steps up to it would give. It is copied
-    with `copy.deepcopy` to take a late record in, so its state must be plain data.
+    (see `grpo_top.forks`) to take a late record in, so its state must be plain data.
     """
 
     id: ClassVar[str]

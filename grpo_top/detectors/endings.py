@@ -13,6 +13,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import LateShare
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import js_distance
@@ -175,6 +176,7 @@ class TerminationShift(Detector):
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._errors = LateShare()
+        self._parts = Parts()
         self._families: dict[str, Endings] = {}
         self._moved = Streak()
         self._never = Streak()
@@ -190,6 +192,7 @@ class TerminationShift(Detector):
             self._errors.add(min(wrong, 1.0), facts, reasons[0])
         if facts.batch is not None:
             self._add_families(facts.batch)
+            self._parts.add(facts.batch, _error_like(facts.batch))
         cut, tokens = facts.get("truncation_rate"), facts.get("completion_tokens_mean")
         if cut is not None and not self._ended:
             self._ended = cut < 1 or (tokens is not None and tokens < self.never_tokens)
@@ -215,8 +218,15 @@ class TerminationShift(Detector):
             "families": {name: {"early": dict(of.early), "now": dict(of.late)} for name, of in shifted},
         }
         if self._errors.mean >= self.threshold:
-            summary = f"{numbers.share(self._errors.mean)} of rollouts end in an error, a crash, a timeout or an abort"
-            evidence |= {"error_share": self._errors.mean, "since": self._errors.onset(0.0)}
+            share = numbers.share(self._errors.mean)
+            summary = (
+                f"{share} of rollouts end in an error, a crash, a timeout or an abort{self._parts.words()}"
+            )
+            evidence |= {
+                "error_share": self._errors.mean,
+                "since": self._errors.onset(self.threshold),
+                **self._parts.evidence(),
+            }
         elif shifted:
             name, of = shifted[0]
             early, late = of.shares(of.grown)

@@ -9,7 +9,8 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
 from grpo_top.detectors.forms import COMPONENTS_KEPT, FormAlone, Rise, components, content_components
-from grpo_top.detectors.rules import LateShare, SeriesDetector, by_family, ordered_rows, sustained
+from grpo_top.detectors.parts import Parts
+from grpo_top.detectors.rules import LateShare, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Trend, Window, trend
 
@@ -82,12 +83,16 @@ class ParseFailures(SeriesDetector):
         super().__init__(settings)
         self._late = LateShare()
         self._worst, self._worst_step = 0.0, 0
+        self._parts = Parts()
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Take a step's share of answers that do not parse in."""
         if value > self._worst:
             self._worst, self._worst_step = value, facts.step
         self._late.add(value, facts, "parse_failure_rate")
+        if facts.batch is not None:
+            parsed = facts.batch.column("parsed")
+            self._parts.add(facts.batch, parsed == 0, parsed >= 0)
         failed = self._late.judge(self.fail, self.min_steps, Status.FAIL)
         if failed.status == Status.FAIL:
             return failed
@@ -101,16 +106,15 @@ class ParseFailures(SeriesDetector):
         if cut is not None and cut >= 0.5:
             steps.insert(0, steps.pop(2))
         return Details(
-            f"{numbers.share(share)} of answers do not parse, limit {numbers.share(self.threshold)}",
+            f"{numbers.share(share)} of answers do not parse, limit {numbers.share(self.threshold)}"
+            f"{self._parts.words()}",
             {
                 "parse_failure_rate": share,
                 "since": self._late.onset(self.threshold),
                 "worst": self._worst,
                 "worst_step": self._worst_step,
-                "by_family": {}
-                if facts.batch is None
-                else by_family(facts.batch, facts.batch.column("parsed") == 0),
                 "cut_of_those_that_fail": cut,
+                **self._parts.evidence(),
             },
             self.proof(facts, lambda batch: some_rows(batch, batch.column("parsed") == 0)),
             tuple(steps),
@@ -289,6 +293,7 @@ class ComponentDivergence(Detector):
         Knob("min_rows", 12, "values that a trend needs at least"),
         Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
         Knob("size", 0.05, "share of a component's own range that it must have moved by"),
+        Knob("noise", 2, "times the deviation around its own trend that each must have moved by"),
         Knob("sustain", 5, "rows running on which two components part"),
     )
     page = Page(
@@ -301,7 +306,8 @@ class ComponentDivergence(Detector):
             "Fires when, over the last `steps` logged values, one component has a significant upward trend "
             "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
             "with `min_rows` of them at least, on `sustain` rows running. Each must have moved by `size` of "
-            "the range that it has had, and the smaller change must be `ratio` of the larger one."
+            "the range that it has had and by `noise` times the deviation around its trend, and the smaller "
+            "change must be `ratio` of the larger one."
         ),
         try_next=(
             "Read answers that earn much of the rising component and little of the falling one",
@@ -319,6 +325,7 @@ class ComponentDivergence(Detector):
     min_rows: float
     ratio: float
     size: float
+    noise: float
     sustain: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
@@ -381,8 +388,9 @@ class ComponentDivergence(Detector):
         if not (any(half > 0 for half in moved.values()) and any(half < 0 for half in moved.values())):
             return None
         trends = {name: trend(self._windows[name].values, self._windows[name].steps) for name in moved}
-        rising = [(name, of) for name, of in trends.items() if of.direction == "up"]
-        falling = [(name, of) for name, of in trends.items() if of.direction == "down"]
+        clear = {name: of for name, of in trends.items() if abs(of.change) >= self.noise * of.noise}
+        rising = [(name, of) for name, of in clear.items() if of.direction == "up"]
+        falling = [(name, of) for name, of in clear.items() if of.direction == "down"]
         pairs = [
             Apart(up, rise, down, fall)
             for up, rise in rising

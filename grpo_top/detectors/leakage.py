@@ -10,7 +10,6 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
-from grpo_top.detectors.rules import group_firsts
 from grpo_top.snapshot import WINDOW, Status
 
 if TYPE_CHECKING:
@@ -115,7 +114,7 @@ class Leakage(Detector):
     def observe(self, facts: StepFacts) -> Verdict:
         """Note the tasks of a step, and whether any is on the wrong side."""
         if facts.batch is not None:
-            tasks = facts.batch.column("task")[group_firsts(facts.batch)]
+            tasks = facts.batch.column("task")[facts.batch.group_first]
             known = [task for task in tasks.tolist() if task >= 0]
             self._note(facts.batch, set(known), self._trained, self._heldout, facts.step)
             self._recent.add(known, facts.step)

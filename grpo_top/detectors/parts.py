@@ -38,9 +38,7 @@ class Seat(NamedTuple):
 
     def words(self) -> str:
         """As the end of a summary: `, in family carry (84%, elsewhere 3.1%)`."""
-        return (
-            f", in {self.kind} {self.name} ({numbers.share(self.share)}, elsewhere {numbers.share(self.elsewhere)})"
-        )
+        return f", in {self.kind} {self.name} ({numbers.share(self.share)}, elsewhere {numbers.share(self.elsewhere)})"
 
 
 class Parts:
@@ -98,11 +96,11 @@ class Parts:
 
     def evidence(self) -> dict[str, object]:
         """The shares, and the part in which it sits where it sits in one."""
+        found: dict[str, object] = dict(self.shares())
         seat = self.seat()
-        sits: dict[str, object] = (
-            {} if seat is None else {"sits_in": {seat.kind: seat.name, "share": seat.share, "elsewhere": seat.elsewhere}}
-        )
-        return {**sits, **self.shares()}
+        if seat is not None:
+            found["sits_in"] = {seat.kind: seat.name, "share": seat.share, "elsewhere": seat.elsewhere}
+        return found
 
     def _add(
         self,

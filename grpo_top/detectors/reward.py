@@ -20,6 +20,7 @@ from grpo_top.detectors.base import (
 )
 from grpo_top.detectors.collapse import RewardCollapse
 from grpo_top.detectors.consistency import HandScoreMismatch, LoggedRewardMismatch, RewardInconsistent
+from grpo_top.detectors.parts import Parts
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
 
@@ -234,6 +235,7 @@ class VerifierErrors(Detector):
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
+        self._parts = Parts()
         self._errors = ShareWindow(WINDOW)
         self._scored = ShareWindow(WINDOW)
         """Of the rollouts with an error, those that carry a reward all the same."""
@@ -254,6 +256,7 @@ class VerifierErrors(Detector):
         count = int(failed.sum())
         self._errors.add(count, batch.size, facts.step)
         self._scored.add(int((failed & batch.known).sum()), count, facts.step)
+        self._parts.add(batch, failed)
         if count:
             self._rows = some_rows(batch, failed)
             for number, times in zip(*np.unique(error[failed], return_counts=True), strict=True):
@@ -275,13 +278,17 @@ class VerifierErrors(Detector):
             else ", none of them scored"
         )
         return Details(
-            summary=f"{numbers.share(errors.share)} of rollouts carry a verifier error{paid}; mostly “{commonest}”",
+            summary=(
+                f"{numbers.share(errors.share)} of rollouts carry a verifier error{paid}; mostly “{commonest}”"
+                f"{self._parts.words()}"
+            ),
             evidence={
                 "first_step": errors.first_hit,
                 "errors": errors.hits,
                 "rollouts": errors.items,
                 "scored_all_the_same": scored.hits,
                 "errors_by_name": dict(sorted(self._names.items(), key=lambda item: -item[1])[:5]),
+                **self._parts.evidence(),
             },
             rows=self._rows,
         )

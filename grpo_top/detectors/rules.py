@@ -6,8 +6,6 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from grpo_top.detectors.base import UNKNOWN, Detector, Streak, Verdict
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window
@@ -15,6 +13,7 @@ from grpo_top.streaming import Window
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from grpo_top.facts import Batch, StepFacts
@@ -148,25 +147,9 @@ class Around:
         return {"steps": [first, last], **{name: window.mean for name, window in held.items()}}
 
 
-def by_family(batch: Batch, wanted: NDArray[np.bool_]) -> dict[str, float]:
-    """Share of the wanted rollouts in each family; empty where there are no families."""
-    families = batch.column("family")
-    return {
-        batch.names("family")[family]: float(wanted[families == family].mean())
-        for family in np.unique(families).tolist()
-        if family >= 0
-    }
-
-
 def ordered_rows(batch: Batch, order: NDArray[np.int64], limit: int = 50) -> tuple[int, ...]:
     """The history's rows of a step's rollouts in the given order, at most `limit` of them."""
     return tuple(int(row) for row in batch.rows[order[:limit]])
-
-
-def group_firsts(batch: Batch) -> NDArray[np.int64]:
-    """Where each group's first rollout stands in the step."""
-    firsts: NDArray[np.int64] = np.unique(batch.group, return_index=True)[1].astype(np.int64)
-    return firsts
 
 
 def budget_of(facts: StepFacts) -> float | None:

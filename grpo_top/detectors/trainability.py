@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from grpo_top.facts import StepFacts
 
 
+LONG_TOKENS = 64
+"""Median completion from which copies of one text are not to be expected."""
+
+
 def trainable_ratio(facts: StepFacts) -> float | None:
     """Trainable groups over groups submitted: as logged, else what the groups without variance leave."""
     ratio = facts.get("trainable_ratio")
@@ -211,6 +215,11 @@ class NoTrainableGroups(TrainabilityDetector):
     knobs = (
         Knob("sustain", 3, "steps running without a trainable group"),
         Knob("groups", 12, "groups that they hold together, at least"),
+        Knob(
+            "copies",
+            12,
+            "rollouts of one step that are copies of one long text a group, which no chance makes",
+        ),
     )
     page = Page(
         what=(
@@ -221,8 +230,10 @@ class NoTrainableGroups(TrainabilityDetector):
         looks_like="`train: 0it`, a step that takes no time, a gradient norm of 0, a zero-variance share of 100%.",
         decides=(
             "Fires when no group of `sustain` steps running is trainable and they hold `groups` groups or more; "
-            "a single such step is watched. In a log without rollouts the number of groups is taken from the "
-            "finest share that the trainer ever logged, so that one group a step needs `groups` steps."
+            "a single such step is watched, save where its groups hold one text each, long or of unknown length, "
+            "over `copies` rollouts or more: chance does not do that. In a log without rollouts the number of "
+            "groups is taken from the finest share that the trainer ever logged, so that one group a step needs "
+            "`groups` steps."
         ),
         try_next=(
             "Sample more rollouts a prompt: the quickest remedy, if the policy succeeds sometimes",
@@ -235,6 +246,7 @@ class NoTrainableGroups(TrainabilityDetector):
     )
     sustain: float
     groups: float
+    copies: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
@@ -254,9 +266,17 @@ class NoTrainableGroups(TrainabilityDetector):
         length = self._steps.update(none, facts.step, steps)
         held = self._flat_groups.update(none, facts.step, int(groups) * steps)
         status = Status.WATCH if none else Status.OK
-        if length >= self.sustain and held >= self.groups:
+        if none and ((length >= self.sustain and held >= self.groups) or self._are_copies(facts)):
             status = Status.FAIL
         return Verdict(status, float(length), self.sustain, self._steps.since)
+
+    def _are_copies(self, facts: StepFacts) -> bool:
+        """Whether each of several groups is one long text several times."""
+        batch, tokens = facts.batch, facts.get("completion_tokens_p50")
+        if batch is None or batch.distinct_texts is None or (tokens is not None and tokens < LONG_TOKENS):
+            return False
+        several = batch.groups >= 2 and batch.size >= self.copies and bool((batch.group_size >= 2).all())
+        return several and bool((batch.distinct_texts == 1).all())
 
     def describe(self, facts: StepFacts) -> Details:
         """For how many steps, and what their groups earn."""

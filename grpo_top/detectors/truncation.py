@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from grpo_top import numbers
 from grpo_top.detectors.base import Details, Knob, Page, Streak, Verdict, some_rows
-from grpo_top.detectors.rules import SeriesDetector, budget_of, by_family, sustained
+from grpo_top.detectors.parts import Parts
+from grpo_top.detectors.rules import SeriesDetector, budget_of, sustained
 from grpo_top.snapshot import Status
 
 if TYPE_CHECKING:
@@ -80,11 +81,15 @@ class Truncation(SeriesDetector):
         super().__init__(settings)
         self._above, self._far_above = Streak(), Streak()
         self._rate = 0.0
+        self._parts = Parts()
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Judge the step by its rate, else by a mean length that leaves nothing of the budget."""
         if facts.get("truncation_rate") is None and _uses_the_budget_up(facts):
             self._verdict = self.judge(1.0, facts)
+        if facts.batch is not None:
+            cut = facts.batch.column("truncated")
+            self._parts.add(facts.batch, cut == 1, cut >= 0)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
@@ -105,17 +110,18 @@ class Truncation(SeriesDetector):
         summary = f"{numbers.share(self._rate)} of completions are cut, limit {numbers.share(limit)}"
         if budget is not None:
             summary += f", budget {numbers.count(budget)} tokens"
+        summary += self._parts.words()
         evidence: dict[str, object] = {
             "truncation_rate": self._rate,
             "since": (self._far_above if failing else self._above).since,
             "budget": budget,
             "completion_tokens_mean": facts.get("completion_tokens_mean"),
             "completion_tokens_max": facts.get("completion_tokens_max"),
+            **self._parts.evidence(),
         }
         if facts.batch is not None:
             cut = facts.batch.column("truncated")
             evidence |= {
-                "by_family": by_family(facts.batch, cut == 1),
                 "reward_of_cut": _mean_reward(facts.batch, cut == 1),
                 "reward_of_others": _mean_reward(facts.batch, cut == 0),
             }

@@ -10,6 +10,7 @@ from grpo_top import numbers
 from grpo_top.detectors.base import Details, Detector, Knob, Page, Streak, Verdict, group_rows
 from grpo_top.detectors.components import UniformComponent
 from grpo_top.detectors.headroom import SaturatedReward, SparseReward
+from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.progress import NoUpdate, RewardPlateau
 from grpo_top.detectors.rules import Around, SeriesDetector, sustained
 from grpo_top.detectors.trainability import LowTrainability, NoTrainableGroups, TrainabilityDecline
@@ -92,6 +93,7 @@ class DegenerateGroups(SeriesDetector):
         self._late = Window(WINDOW)
         self._streak = Streak()
         self._kinds = {name: Window(WINDOW) for name in _KINDS}
+        self._parts = Parts()
         self._around = Around("group_reward_std_mean", "adv_std", "zero_variance_group_frac")
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
@@ -102,6 +104,8 @@ class DegenerateGroups(SeriesDetector):
         self._late.add(value, facts.step, steps)
         for name, share in _kinds(facts).items():
             self._kinds[name].add(share, facts.step, steps)
+        if facts.batch is not None:
+            self._parts.add_groups(facts.batch, facts.batch.flat, facts.batch.judged)
         above = self._share.mean > self.threshold
         if above and not self._streak.length:
             self._around.mark()
@@ -129,11 +133,12 @@ class DegenerateGroups(SeriesDetector):
             "mostly": kind,
             **{f"{name}_of_groups": share for name, share in kinds.items()},
             **self._around.evidence(),
+            **self._parts.evidence(),
         }
         return Details(
             summary=(
                 f"zero-variance {numbers.share(mean)}, limit {numbers.share(self.threshold)}, "
-                f"{self._streak.length} steps{parts}"
+                f"{self._streak.length} steps{parts}{self._parts.words()}"
             ),
             evidence=evidence,
             rows=self.proof(facts, lambda batch: group_rows(batch, batch.flat)),

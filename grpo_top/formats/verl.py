@@ -14,6 +14,7 @@ from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.console import PRINTED, is_text, progress_bar, segments
 from grpo_top.formats.decode import bare, head_records, integer, number, numbers, text
 from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.tool_calls import tool_calls_parse
 from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Step
 
 if TYPE_CHECKING:
@@ -232,6 +233,7 @@ class DumpReader(JsonLinesReader):
         reward = number(score)
         if reward is None and score is not None:
             raise ValueError(f"rollout whose score is a {type(score).__name__}")
+        completion = text(raw.get("output"))
         return (
             Rollout(
                 step=step,
@@ -241,7 +243,8 @@ class DumpReader(JsonLinesReader):
                 rewards=_components(raw) or None,
                 split=self._split,
                 prompt=text(raw.get("input")),
-                completion=text(raw.get("output")),
+                completion=completion,
+                parsed=tool_calls_parse(completion),
                 advantage=number(raw.get("advantage")),
                 prompt_tokens=integer(raw.get("prompt_length", raw.get("prompt_tokens"))),
                 completion_tokens=integer(raw.get("response_length", raw.get("response_tokens"))),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from runs import group, run_record
+from runs import group, rollout, run_record
 from watching import Watched, finding, logged
 
 from grpo_top.facts import RunState
@@ -346,3 +346,15 @@ def test_a_reward_that_still_rises_has_no_plateau() -> None:
 
 def test_a_short_run_has_no_plateau_yet() -> None:
     assert set(Watched("REWARD_PLATEAU").series("reward_mean", [0.5] * 170).statuses) == {Status.UNKNOWN}
+
+
+def test_one_step_whose_groups_are_copies_of_a_long_text_is_no_chance(tmp_path: Path) -> None:
+    def copies(tokens: int) -> list[dict[str, Any]]:
+        return [
+            rollout(1, f"g{number}", index, 0.0, completion=f"text {number}", completion_tokens=tokens)
+            for number in range(3)
+            for index in range(5)
+        ]
+
+    assert finding(logged(tmp_path, copies(200)), "NO_TRAINABLE_GROUPS") is not None
+    assert finding(logged(tmp_path, copies(9)), "NO_TRAINABLE_GROUPS") is None
