@@ -37,6 +37,7 @@ def text_hash(text: str) -> int:
 _LOOP_REPEATS = 3
 _LOOP_CHARACTERS = 24
 _LOOP_SINGLE = 12
+_LOOP_DIGITS = 128
 _NEEDLE = 16
 """Any loop of a longer span repeats the text's last 16 characters: one period earlier they stand again."""
 
@@ -45,7 +46,8 @@ def ends_in_loop(text: str) -> bool:
     """Whether the tail is 3 or more repeats of one span, together 24 characters or more.
 
     A single character counts from 12 repeats. The last repeat need not be whole: a tail of period p that is cut
-    within a repeat is as many repeats of the span that ends there.
+    within a repeat is as many repeats of the span that ends there. 128 digits in a row count as well: no answer
+    means them.
 
     Candidate periods are the distances at which the last characters stand again. A period beyond p repeats
     the last 2 (p + 1) characters at least, so after each failure the needle grows. Of two failures close to each
@@ -55,6 +57,8 @@ def ends_in_loop(text: str) -> bool:
     if size < _LOOP_SINGLE:
         return False
     if text.endswith(text[-1] * _LOOP_SINGLE):
+        return True
+    if size >= _LOOP_DIGITS and text[-1].isdecimal() and text[-_LOOP_DIGITS:].isdecimal():
         return True
     if size < _LOOP_CHARACTERS:
         return False

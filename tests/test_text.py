@@ -56,7 +56,9 @@ def test_normalised_folds_white_space() -> None:
 
 
 def loops_by_definition(text: str) -> bool:
-    """The rule as it is written, for every period."""
+    """The rule as it is written, for every period, and for digits."""
+    if len(text) >= 128 and text[-128:].isdecimal():
+        return True
     for period in range(1, len(text) // 3 + 1):
         length = period
         while length < len(text) and text[-1 - length] == text[period - 1 - length]:
@@ -113,6 +115,7 @@ def test_loops_are_found_at_every_period_and_phase() -> None:
         PROSE,
         PROSE * 2,
         "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12",
+        f"2 to the 300 is {2**300}",
         "| - | - | - |",
         "Yes. " * 4,
     ],
@@ -122,7 +125,16 @@ def test_text_that_does_not_loop_is_not_called_a_loop(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [PROSE * 3, "wait, " * 4, "I think so. " * 50, "." * 12, "答案是四十二。" * 9, "\n" * 40]
+    "text",
+    [
+        PROSE * 3,
+        "wait, " * 4,
+        "I think so. " * 50,
+        "." * 12,
+        "答案是四十二。" * 9,
+        "\n" * 40,
+        f"The answer is {7**160}",
+    ],
 )
 def test_text_that_loops_is_called_a_loop(text: str) -> None:
     assert ends_in_loop(text)

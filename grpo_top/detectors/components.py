@@ -84,7 +84,7 @@ class UniformComponent(Detector):
             "counts as flat on rows on which its mean does not move at all."
         ),
         try_next=(
-            "Call its function by hand on a rollout below: does it find what it looks for?",
+            "Call its function by hand on an attached rollout: does it find what it looks for?",
             "If it is always 0, compare its pattern with what the chat template puts before and after a completion",
             "If it is always a neutral value, look for its fallback: a missing field, an exception that is caught",
             "If it is right but too coarse, grade it, and move weight to components that differ",

@@ -15,7 +15,9 @@ from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from grpo_top.facts import Batch, StepFacts
 
@@ -42,6 +44,18 @@ class Pair(NamedTuple):
     step: int
 
 
+class Earned(NamedTuple):
+    """What the rollouts of one step earned."""
+
+    step: int
+    begin: int
+    """Number of its first rollout, counted over the run."""
+    new: list[int]
+    """Keys that it was the first to have."""
+    rewards: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+
 class EarnedBefore:
     """Compares each rollout with the first one of the same key in the last `steps` steps.
 
@@ -49,10 +63,11 @@ class EarnedBefore:
     """
 
     def __init__(self, steps: int) -> None:
-        self._steps = steps
-        self._first: dict[int, tuple[float, int, int]] = {}
-        """Key → reward, step and row of the first rollout that had it."""
-        self._keys: deque[tuple[int, list[int]]] = deque()
+        self._size = steps
+        self._first: dict[int, int] = {}
+        """Key → number of the first rollout that had it."""
+        self._steps: deque[Earned] = deque()
+        self._count = 0
         self.window = ShareWindow(steps)
         """Of the rollouts whose key was seen before, those that earned something else."""
         self.repeats = self.differing = 0
@@ -62,29 +77,35 @@ class EarnedBefore:
     def __deepcopy__(self, memo: dict[int, object]) -> EarnedBefore:
         """Keys and what they earned never change, so a copy need only have containers of its own."""
         copied = copy.copy(self)
-        copied._first, copied._keys, copied.pairs = self._first.copy(), self._keys.copy(), self.pairs.copy()
+        copied._first, copied._steps, copied.pairs = self._first.copy(), self._steps.copy(), self.pairs.copy()
         copied.window = copy.deepcopy(self.window, memo)
         return copied
 
     def take(
-        self, keys: Sequence[int], rewards: Sequence[float], rows: Sequence[int], step: int, tolerance: float
+        self,
+        keys: NDArray[np.int64],
+        rewards: NDArray[np.float64],
+        rows: NDArray[np.int64],
+        step: int,
+        tolerance: float,
     ) -> None:
         """Take one step's rollouts in."""
         self._forget(step)
-        new: list[int] = []
-        repeats = differing = 0
-        first = self._first
-        for key, reward, row in zip(keys, rewards, rows, strict=True):
-            known = first.get(key)
-            if known is None:
-                first[key] = (reward, step, row)
-                new.append(key)
-                continue
-            repeats += 1
-            if abs(known[0] - reward) > tolerance:
-                differing += 1
-                self.pairs.append(Pair(known[2], row, known[0], reward, known[1], step))
-        self._keys.append((step, new))
+        listed: list[int] = keys.tolist()
+        end = self._count + len(listed)
+        new = dict(
+            zip(reversed(listed), range(end - 1, self._count - 1, -1), strict=True)
+        )  # the first one stays
+        known = self._first.keys() & new.keys()
+        repeats = len(listed) - len(new) + len(known)
+        earned = Earned(step, self._count, [], rewards, rows)
+        self._steps.append(earned)
+        differing = self._compare(earned, listed, new, known, tolerance) if repeats else 0
+        for key in known:
+            del new[key]
+        earned.new.extend(new)
+        self._first |= new
+        self._count = end
         self.window.add(differing, repeats, step)
         self.repeats += repeats
         self.differing += differing
@@ -94,10 +115,42 @@ class EarnedBefore:
         """(differing, repeats) of the run before the present window."""
         return self.differing - self.window.hits, self.repeats - self.window.items
 
+    def _compare(
+        self, now: Earned, keys: list[int], new: dict[int, int], known: set[int], tolerance: float
+    ) -> int:
+        """How many of a step's rollouts earned something else than the first one of their key."""
+        firsts = np.array(list(map(new.__getitem__, keys))) - now.begin
+        expected = now.rewards[firsts]
+        earlier = {key: self._earned(self._first[key]) for key in known}
+        if earlier:
+            for place, key in enumerate(keys):
+                if key in earlier:
+                    step, at = earlier[key]
+                    expected[place] = step.rewards[at]
+        differ = np.flatnonzero(np.abs(expected - now.rewards) > tolerance).tolist()
+        for place in differ[-KEPT_PAIRS:]:
+            step, at = earlier.get(keys[place], (now, int(firsts[place])))
+            self.pairs.append(
+                Pair(
+                    int(step.rows[at]),
+                    int(now.rows[place]),
+                    float(step.rewards[at]),
+                    float(now.rewards[place]),
+                    step.step,
+                    now.step,
+                )
+            )
+        return len(differ)
+
+    def _earned(self, number: int) -> tuple[Earned, int]:
+        """The step in which a rollout is, and its place there."""
+        step = next(step for step in reversed(self._steps) if step.begin <= number)
+        return step, number - step.begin
+
     def _forget(self, step: int) -> None:
-        while self._keys and (step - self._keys[0][0] >= self._steps or len(self._first) > KEPT_KEYS):
-            for key in self._keys.popleft()[1]:
-                self._first.pop(key, None)
+        while self._steps and (step - self._steps[0].step >= self._size or len(self._first) > KEPT_KEYS):
+            for key in self._steps.popleft().new:
+                del self._first[key]
 
 
 class RewardInconsistent(Detector):
@@ -132,7 +185,7 @@ class RewardInconsistent(Detector):
             "Rollouts with a verifier error are left to VERIFIER_ERRORS."
         ),
         try_next=(
-            "Score both rollouts of a pair below by hand: which of the two rewards is right?",
+            "Score both rollouts of an attached pair by hand: which of the two rewards is right?",
             "If all pairs lie across one step, look for what was deployed then, and give the reward a new version",
             (
                 "If pairs lie inside a step, the scorer is not deterministic: fix seeds and temperature of a judge, "
@@ -203,13 +256,7 @@ class RewardInconsistent(Detector):
         for memory, answers in ((self._by_text, batch.texts), (self._by_raw, batch.column("verifier_raw"))):
             chosen = usable & (answers != 0)
             keys = answers[chosen] ^ context[chosen] * _MIX
-            memory.take(
-                keys.tolist(),
-                batch.reward[chosen].tolist(),
-                batch.rows[chosen].tolist(),
-                facts.step,
-                tolerance,
-            )
+            memory.take(keys, batch.reward[chosen], batch.rows[chosen], facts.step, tolerance)
 
     def _worst(self) -> EarnedBefore:
         """The comparison that found more, raw output only where it fixed the reward before."""
@@ -292,7 +339,7 @@ class LoggedRewardMismatch(Detector):
         ),
         try_next=(
             "Look up what the trainer logs as reward: before or after weights, KL penalty, length penalty, clipping",
-            "Recompute one step by hand from the rollouts below",
+            "Recompute one step by hand from the attached rollouts",
             "If components have weights, check that they are the ones that you set",
             "Trust the rollouts' number for judging the task, the trainer's for judging what it optimizes",
         ),

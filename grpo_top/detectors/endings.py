@@ -76,16 +76,15 @@ class Endings:
         """Take one step in: rollouts by reason, and the sum and number of their rewards."""
         if self._early_steps < BASELINE_STEPS or self.early.total() < BASELINE_ROLLOUTS:
             self._early_steps += 1
-            self.early.update(reasons)
+            _add(self.early, reasons, 1)
             self._early_reward.add(reward, rewards)
             return
         self._window.append((reasons, reward, rewards))
-        self.late.update(reasons)
+        _add(self.late, reasons, 1)
         self._late_reward.add(reward, rewards)
         if len(self._window) > WINDOW:
             old, old_reward, old_rewards = self._window.popleft()
-            self.late.subtract(old)
-            self.late = +self.late
+            _add(self.late, old, -1)
             self._late_reward.add(-old_reward, -old_rewards)
         several = len(self.early) > 1 or self.early.keys() != self.late.keys()
         judged = several and self.late.total() >= BASELINE_ROLLOUTS and self._is_worse()
@@ -123,7 +122,7 @@ class TerminationShift(Detector):
         Knob(
             "threshold",
             0.05,
-            "share of the late window's rollouts that end in an error, a crash, a timeout or an abort",
+            "share of the last 20 steps' rollouts that end in an error, a crash, a timeout or an abort",
         ),
         Knob("min_steps", 5, "steps before such a share counts that chance could explain"),
         Knob("distance", 0.3, "Jensen-Shannon distance of a family's mix of reasons from its first 10 steps"),
@@ -285,6 +284,14 @@ class TerminationShift(Detector):
                 self._families.setdefault(name, Endings()).add(of, float(rewards.sum()), len(rewards))
 
 
+def _add(counts: Counter[str], others: Counter[str], times: int) -> None:
+    """Add some counts; what falls to 0 is let go. In a fraction of the time of Counter's own arithmetic."""
+    for reason, count in others.items():
+        counts[reason] += times * count
+        if not counts[reason]:
+            del counts[reason]
+
+
 @cache
 def is_error(reason: str) -> bool:
     """Whether a reason reads like an error, a crash, a timeout or an abort."""
@@ -308,5 +315,5 @@ def _reasons(batch: Batch) -> tuple[NDArray[np.int16], Sequence[str]]:
 
 def _error_like(batch: Batch) -> NDArray[np.bool_]:
     reasons, names = _reasons(batch)
-    wrong = [number for number, name in enumerate(names) if is_error(name)]
-    return np.isin(reasons, wrong)
+    wrong = np.array([*map(is_error, names), False])  # the last one is for unknown, which is -1
+    return wrong[reasons]

@@ -33,7 +33,7 @@ class ParseFailures(SeriesDetector):
     severity = Status.FAIL
     series = ("parse_failure_rate",)
     knobs = (
-        Knob("threshold", 0.2, "share of the late window's rollouts whose answer does not parse"),
+        Knob("threshold", 0.2, "share of the last 20 steps' rollouts whose answer does not parse"),
         Knob("fail", 0.5, "share from which it is a failure"),
         Knob("min_steps", 5, "steps before a share counts that chance could explain"),
     )
@@ -41,7 +41,7 @@ class ParseFailures(SeriesDetector):
         what=(
             "Many answers do not parse. The tag is missing, the JSON is broken, the tool call has the wrong "
             "syntax. Their reward says nothing about the task, and as long as they are many, what the reward "
-            "tells apart is form, and form is what is learnt."
+            "tells apart is form, and form is what is learned."
         ),
         looks_like=(
             "The parse-failure line stays above its limit, and rewards have a lump at the lowest value. "
@@ -131,7 +131,7 @@ class FormatExploit(SeriesDetector):
     needs = ("parse_failure_rate", "reward_mean")
     knobs = (
         Knob("high", 0.2, "parse-failure rate above which it must have been, over the first 10 steps"),
-        Knob("low", 0.02, "rate under which it must have fallen over the late window"),
+        Knob("low", 0.02, "rate under which it must have fallen over the last 20 steps"),
         Knob("rise", 0.05, "share of the reward range by which reward must have risen"),
         Knob("sustain", 5, "consecutive steps"),
         Knob("stalled", 40, "rows without a gain of content over which form alone must have risen"),
@@ -139,7 +139,7 @@ class FormatExploit(SeriesDetector):
     )
     page = Page(
         what=(
-            "The policy has learnt to satisfy the parser and nothing else. Answers that could not be read "
+            "The policy has learned to satisfy the parser and nothing else. Answers that could not be read "
             "are readable now, reward is up, and yet neither the components that judge content nor held-out "
             "tasks have moved. The form is what was paid for."
         ),
@@ -164,7 +164,7 @@ class FormatExploit(SeriesDetector):
             "Select checkpoints on held-out results only",
         ),
         mistaken_for=(
-            "The usual start of a run, in which form is learnt first and content follows some steps later. "
+            "The usual start of a run, in which form is learned first and content follows some steps later. "
             "Content components that depend on parsing rise with it, which this rule takes as progress."
         ),
         related=("PARSE_FAILURES", "COMPONENT_DIVERGENCE", "UNIFORM_COMPONENT", "HELDOUT_FLAT"),

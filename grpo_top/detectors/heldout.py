@@ -78,14 +78,13 @@ class Suite:
         first, last = _merged(pairs[:third]), _merged(pairs[-third:])
         return last.train - first.train, last.heldout - first.heldout
 
-    def since_best(self) -> tuple[float, float]:
-        """How far train reward and held-out have come since held-out was best, each as a mean of 3 evaluations."""
+    def best_and_last(self) -> tuple[Pair, Pair] | None:
+        """Where held-out was best and where it is now, each the mean of 3 evaluations; None while there are few."""
         pairs = self.pairs
         runs = [_merged(pairs[at : at + TOGETHER]) for at in range(len(pairs) - TOGETHER + 1)]
         if len(runs) <= TOGETHER:
-            return 0.0, 0.0
-        best, last = max(runs[:-TOGETHER], key=lambda pair: pair.heldout), runs[-1]
-        return last.train - best.train, last.heldout - best.heldout
+            return None
+        return max(runs[:-TOGETHER], key=lambda pair: pair.heldout), runs[-1]
 
 
 class HeldoutFlat(Detector):
@@ -155,6 +154,7 @@ class HeldoutFlat(Detector):
         self._span = RewardSpan()
         self._worst = ""
         self._fell = False
+        self._turned: tuple[Pair, Pair] | None = None
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -178,7 +178,13 @@ class HeldoutFlat(Detector):
         train, heldout = suite.gains()
         best, newest = suite.best, suite.newest
         name = "held-out" if self._worst == "heldout" else self._worst
-        if self._fell:
+        if self._turned is not None:
+            top, last = self._turned
+            summary = (
+                f"{name} {numbers.value(top.heldout)} → {numbers.value(last.heldout)} since step {top.step}, while train "
+                f"reward went {numbers.value(top.train)} → {numbers.value(last.train)}"
+            )
+        elif self._fell:
             summary = (
                 f"{name} {numbers.value(newest.heldout)} at step {newest.step}, {numbers.value(best.heldout)} at step "
                 f"{best.step}, while train reward is at its highest"
@@ -223,10 +229,15 @@ class HeldoutFlat(Detector):
             return UNKNOWN
         gaps = {name: self._gap(suite, width) for name, suite in judged.items()}
         worst = max(gaps, key=lambda name: gaps[name])
+        self._turned = None
         if gaps[worst] > 0:
             self._worst, self._fell = worst, False
             return Verdict(Status.WARN, gaps[worst], self.gap, self._suites[worst].pairs[0].step)
         for name, suite in judged.items():
+            if found := self._sunk(suite, width):
+                self._worst, self._fell, self._turned = name, False, found
+                fallen = (found[0].heldout - found[1].heldout) / width
+                return Verdict(Status.WARN, fallen, self.sink, found[0].step)
             if self._falls(suite, width):
                 self._worst, self._fell = name, True
                 fallen = (suite.best.heldout - suite.newest.heldout) / width
@@ -237,11 +248,17 @@ class HeldoutFlat(Detector):
         """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
         train, heldout = suite.gains()
         gap = (train - heldout) / width
-        if train >= self.train_rise * width and heldout <= self.little * train and gap >= self.gap:
-            return gap
-        train, heldout = suite.since_best()
-        sunk = train >= self.train_rise * width and -heldout >= self.sink * width
-        return (train - heldout) / width if sunk else 0.0
+        risen = train >= self.train_rise * width
+        return gap if risen and heldout <= self.little * train and gap >= self.gap else 0.0
+
+    def _sunk(self, suite: Suite, width: float) -> tuple[Pair, Pair] | None:
+        """Where held-out was best and where it is now, if it has sunk while train rose."""
+        found = suite.best_and_last()
+        if found is None:
+            return None
+        best, last = found
+        sunk = best.heldout - last.heldout >= self.sink * width
+        return found if sunk and last.train - best.train >= self.train_rise * width else None
 
     def _falls(self, suite: Suite, width: float) -> bool:
         newest = suite.newest

@@ -49,7 +49,7 @@ class GroupIntegrity(Detector):
         ),
         try_next=(
             (
-                "Look at the group ids of the rollouts below: an id made per sample and not per prompt is the usual "
+                "Look at the group ids of the attached rollouts: an id made per sample and not per prompt is the usual "
                 "cause"
             ),
             "If the batch is repeated before it is sampled, make the id before repeating, not after",

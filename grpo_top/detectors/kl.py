@@ -43,8 +43,8 @@ class KlExploding(SeriesDetector):
         Knob("times", 10, "times the median of the steps before that KL must exceed"),
         Knob("threshold", 0.5, "and nats that it must exceed besides"),
         Knob("sustain", 3, "consecutive steps, two logged rows at least"),
-        Knob("mean", 2, "or mean over the late window"),
-        Knob("extreme", 10, "or nats, exceeded on two logged rows of the late window"),
+        Knob("mean", 2, "or mean over the last 20 steps"),
+        Knob("extreme", 10, "or nats, exceeded on two logged rows of the last 20 steps"),
     )
     page = Page(
         what=(
@@ -165,7 +165,7 @@ class KlPinned(SeriesDetector):
     page = Page(
         what=(
             "KL to the reference stays next to nothing and reward does not move: the policy is where it "
-            "began. The penalty is so large, or the updates are so small, that nothing can be learnt."
+            "began. The penalty is so large, or the updates are so small, that nothing can be learned."
         ),
         looks_like=(
             "A KL line on the bottom of its chart, a reward line without a slope, gradients that are not "

@@ -54,12 +54,12 @@ class Leakage(Detector):
     needs = ("task",)
     knobs = (
         Knob("overlap", 1, "held-out tasks that were seen in training"),
-        Knob("unique", 0.1, "unique tasks as a share of the groups of the late window"),
-        Knob("min_groups", 40, "groups that the late window must hold"),
+        Knob("unique", 0.1, "unique tasks as a share of the groups of the last 20 steps"),
+        Knob("min_groups", 40, "groups that the last 20 steps must hold"),
     )
     page = Page(
         what=(
-            "Held-out tasks are trained on, or train tasks are so few that they can be learnt by heart. "
+            "Held-out tasks are trained on, or train tasks are so few that they can be learned by heart. "
             "Either way, results on them say nothing about other tasks."
         ),
         looks_like=(

@@ -39,10 +39,10 @@ class LengthHacking(SeriesDetector):
     series = ("reward_length_corr", "completion_tokens_mean", "truncation_rate")
     needs = ("reward_length_corr",)
     knobs = (
-        Knob("threshold", 0.5, "mean correlation of reward and length within groups, over the late window"),
+        Knob("threshold", 0.5, "mean correlation of reward and length within groups, over the last 20 steps"),
         Knob("min_steps", 10, "steps before a correlation counts that chance could explain"),
         Knob("growth", 0.2, "growth of the mean length over the first 5 steps"),
-        Knob("truncation", 0.3, "or share of completions that are cut over the late window"),
+        Knob("truncation", 0.3, "or share of completions that are cut over the last 20 steps"),
         Knob("more_cut", 0.2, "and by how much that share has risen since the first 5 steps"),
         Knob("remark", 2, "times the early length from which growth that nothing else explains is remarked"),
     )

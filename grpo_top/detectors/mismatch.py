@@ -56,7 +56,7 @@ class LogprobMismatch(Detector):
         ),
         looks_like=(
             "A mean difference well above 0.01 nats a token, an importance ratio away from 1, clipping that "
-            "is high from the first step. In the replay, `l` colours the tokens."
+            "is high from the first step."
         ),
         decides=(
             "Fires when, on `sustain` steps running, the mismatch KL is above `kl`, or the mean absolute "

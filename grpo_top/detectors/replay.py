@@ -28,7 +28,7 @@ class NondeterministicReplay(Detector):
     stage = 4
     severity = Status.WARN
     series = ("seed", "policy_version")
-    knobs = (Knob("pairs", 3, "pairs over the late window that ought to be equal and are not"),)
+    knobs = (Knob("pairs", 3, "pairs over the last 20 steps that ought to be equal and are not"),)
     page = Page(
         what=(
             "A task that was run twice with everything the same came out otherwise. Seed, policy version and "

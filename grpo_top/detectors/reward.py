@@ -223,7 +223,7 @@ class VerifierErrors(Detector):
         ),
         try_next=(
             "Take rollouts with an error out of the batch, or score them again; never count them as 0",
-            "Repair what fails: the commonest error is named below (time limit, sandbox, network, memory)",
+            "Repair what fails: the finding names the commonest error (time limit, sandbox, network, memory)",
             "Retry with back-off, and fail the step when more than a few percent of calls fail",
             "Give the verifier room for the load: the errors often begin when completions get longer",
         ),

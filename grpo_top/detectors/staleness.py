@@ -34,7 +34,7 @@ class StaleRollouts(Detector):
     knobs = (
         Knob("tolerance", TOLERANCE, "versions of lag that are tolerated where the run declares no number"),
         Knob("sustain", 3, "consecutive steps above it"),
-        Knob("dropped", 0.2, "share of the late window's steps on which stale samples are dropped"),
+        Knob("dropped", 0.2, "share of the last 20 steps' steps on which stale samples are dropped"),
     )
     page = Page(
         what=(
@@ -152,7 +152,7 @@ class MixedVersions(SeriesDetector):
     severity = Status.WARN
     series = ("mixed_version_frac",)
     knobs = (
-        Knob("threshold", 0.05, "share of the late window's rollouts that span two policy versions or more"),
+        Knob("threshold", 0.05, "share of the last 20 steps' rollouts that span two policy versions or more"),
         Knob("min_steps", 5, "steps before a share counts that chance could explain"),
         Knob("tolerance", TOLERANCE, "versions that a rollout may span where the run declares no tolerance"),
     )

@@ -147,7 +147,7 @@ class RepetitionLoops(SeriesDetector):
     severity = Status.WARN
     series = ("repetition_frac",)
     knobs = (
-        Knob("threshold", 0.1, "share of the late window's completions that end in a loop"),
+        Knob("threshold", 0.1, "share of the last 20 steps' completions that end in a loop"),
         Knob("min_steps", 5, "steps before a share counts that chance could explain"),
     )
     page = Page(
@@ -157,13 +157,13 @@ class RepetitionLoops(SeriesDetector):
             "budgets rather than about the task."
         ),
         looks_like=(
-            "The share of loops climbs together with length and truncation. In the replay, `m` marks the "
-            "span that repeats."
+            "The share of loops climbs together with length and truncation. In the replay, the "
+            "text ends in one span over and over."
         ),
         decides=(
-            "A completion loops when its tail is three or more repeats of one span. Fires when `threshold` "
-            "of the completions of the last 20 steps do. With fewer than `min_steps` steps it fires only "
-            "where a one-sided 99% bound lies above the threshold."
+            "A completion loops when its tail is three or more repeats of one span, or "
+            "128 digits in a row. Fires when `threshold` of the completions of the last 20 steps do. With "
+            "fewer than `min_steps` steps it fires only where a one-sided 99% bound lies above the threshold."
         ),
         try_next=(
             (
@@ -222,7 +222,7 @@ class Gibberish(SeriesDetector):
     severity = Status.WARN
     series = ("gibberish_frac",)
     knobs = (
-        Knob("threshold", 0.1, "share of the late window's completions that are not language"),
+        Knob("threshold", 0.1, "share of the last 20 steps' completions that are not language"),
         Knob("min_steps", 5, "steps before a share counts that chance could explain"),
     )
     page = Page(

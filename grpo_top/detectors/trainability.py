@@ -239,7 +239,7 @@ class NoTrainableGroups(TrainabilityDetector):
             "Sample more rollouts a prompt: the quickest remedy, if the policy succeeds sometimes",
             "Put more weight on continuous components of the reward and less on two-valued ones",
             "Check that the difficulty fits: all right and all wrong look alike here",
-            "Look at the rollouts below: if texts differ and rewards do not, it is the scorer (REWARD_STREAK)",
+            "Look at the attached rollouts: if texts differ and rewards do not, it is the scorer (REWARD_STREAK)",
         ),
         mistaken_for="One step of a small batch: with 4 groups of a two-valued reward it happens by chance.",
         related=("DEGENERATE_GROUPS", "REWARD_STREAK", "NO_UPDATE", "BASE_SUCCESS_ZERO"),

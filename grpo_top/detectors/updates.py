@@ -93,7 +93,7 @@ class GradSpikes(SeriesDetector):
     series = ("grad_norm",)
     knobs = (
         Knob("times", 10, "times the median of the steps before"),
-        Knob("spikes", 3, "steps of the late window on which the gradient norm exceeds it"),
+        Knob("spikes", 3, "steps of the last 20 steps on which the gradient norm exceeds it"),
         Knob("far", 30, "times the median from which as many steps count over a longer stretch"),
         Knob("far_steps", 200, "logged rows of that stretch"),
         Knob("min_steps", 10, "logged gradients that are not 0 before a median is believed"),

@@ -161,7 +161,7 @@ _ADVICE = {
     ),
     "all_fail": (
         "Mix in easier prompts: those of which the policy gets some right now and then",
-        "Look at the rollouts below: can the reward be earned at all, and is a right answer recognised?",
+        "Look at the attached rollouts: can the reward be earned at all, and is a right answer recognised?",
         "Make groups larger: a success in 50 shows in a group of 16 more often than in one of 4",
         "Raise the sampling temperature, which helps little where nothing is right",
         "Give partial credit for verifiable steps, so that failures differ",

@@ -252,7 +252,8 @@ class GrpoTop(App[int]):
         """The screen on top, where it is one that shows the run."""
         from grpo_top.ui.screens.base import RunScreen
 
-        return self.screen if isinstance(self.screen, RunScreen) else None
+        top = self.screen_stack[-1] if self.screen_stack else None  # none while the app is ending
+        return top if isinstance(top, RunScreen) else None
 
     def _load(self) -> None:
         """Import what the screens need and open what was asked for, beside the first frame."""

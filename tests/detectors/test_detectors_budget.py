@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from detector_steps import FAIL, OK, UNKNOWN, WARN, WATCH, Watched, evaluation, findings
+from detector_steps import FAIL, INFO, OK, UNKNOWN, WARN, WATCH, Watched, evaluation, findings
 from runs import rollout, run_record, step_record
 
 from grpo_top.detectors.format import ComponentDivergence, FormatExploit, ParseFailures
@@ -318,3 +318,60 @@ def test_a_trainers_log_without_rollouts_is_judged_too(tmp_path):
     ]
 
     assert "LENGTH_COLLAPSE" in findings(tmp_path, records)
+
+
+def test_form_that_rises_late_while_content_stands_still_warns_without_a_parse_rate():
+    watched = Watched(FormatExploit)
+    content = [min(0.2 + 0.01 * step, 0.6) for step in range(200)]
+    form = [0.2 if step < 100 else min(0.2 + 0.01 * (step - 100), 1.0) for step in range(200)]
+
+    watched.show_all(component_mean__correct=content, component_mean__format=form)
+
+    assert 100 < watched.fired[0] < 150
+    assert watched.summary.startswith("format 0.200 → 1.00 since step")
+    assert watched.summary.endswith("while no component that pays for content has gained anything")
+
+
+def test_form_that_is_learned_before_content_begins_to_rise_is_a_usual_start():
+    watched = Watched(FormatExploit)
+    content = [0.2 if step < 120 else min(0.2 + 0.01 * (step - 120), 0.6) for step in range(200)]
+    form = [min(0.2 + 0.01 * step, 1.0) for step in range(200)]
+
+    watched.show_all(component_mean__correct=content, component_mean__format=form)
+
+    assert not watched.fired
+
+
+def test_length_that_climbs_with_reward_is_a_remark_where_nothing_logged_could_tell_why():
+    lengths = [200.0 + 3 * step for step in range(150)]
+    rewards = [0.2 + 0.003 * step + 0.01 * (step % 3) for step in range(150)]
+    watched = Watched(LengthHacking)
+
+    watched.show_all(completion_tokens_mean=lengths, reward_mean=rewards)
+
+    assert watched.fired
+    assert watched.verdicts[-1].status == INFO
+    assert watched.summary.startswith("reward and length climb together, and nothing logged tells")
+
+
+def test_length_that_climbs_with_reward_is_nothing_where_the_run_is_evaluated():
+    watched = Watched(LengthHacking)
+    for step in range(150):
+        watched.show(
+            [evaluation(step, 0.5)] if step == 10 else [],
+            completion_tokens_mean=200.0 + 3 * step,
+            reward_mean=0.2 + 0.003 * step + 0.01 * (step % 3),
+        )
+
+    assert not watched.fired
+
+
+def test_two_components_that_part_for_a_few_rows_are_watched():
+    chance = [0.5, 0.52, 0.49, 0.51] * 10
+    watched = Watched(ComponentDivergence)
+
+    watched.show_all(
+        component_mean__correct=chance, component_mean__format=[0.5 + 0.01 * row for row in range(40)]
+    )
+
+    assert not watched.fired

@@ -156,3 +156,19 @@ def test_epochs_over_a_larger_set_do_not(tmp_path):
         records += asked(step, [f"task {(4 * step + number) % 40}" for number in range(4)])
 
     assert "LEAKAGE" not in findings(tmp_path, records)
+
+
+def test_heldout_that_gains_next_to_nothing_of_what_train_gains_warns():
+    train = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7]
+    watched = evaluated(train, [0.2, 0.21, 0.21, 0.22, 0.22, 0.22], reward_range=(0.0, 1.0))
+
+    assert watched.fired == [60]
+
+
+def test_heldout_that_sinks_from_its_best_while_train_goes_on_rising_warns():
+    train = [0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85]
+    heldout = [0.2, 0.3, 0.4, 0.42, 0.41, 0.38, 0.35, 0.32, 0.3]
+    watched = evaluated(train, heldout, reward_range=(0.0, 1.0))
+
+    assert watched.fired == [90]
+    assert watched.summary == "held-out 0.410 → 0.323 since step 50, while train reward went 0.500 → 0.800"

@@ -155,3 +155,25 @@ def test_steps_without_a_gradient_do_not_make_the_others_spikes():
     watched.show_all(grad_norm=[0.0, 0.0, 0.0, 0.2] * 20)
 
     assert not watched.fired
+
+
+def test_spikes_far_above_the_rest_count_over_a_longer_stretch():
+    norms = [1.0] * 200
+    for step in (50, 100, 150):
+        norms[step - 1] = 80.0
+    watched = Watched(GradSpikes)
+
+    watched.show_all(grad_norm=norms)
+
+    assert watched.fired[0] == 150
+    assert watched.summary == (
+        "3 of 200 steps have a gradient norm above 30 × the median 1.00, highest of the last 20 1.00"
+    )
+
+
+def test_a_few_spikes_that_are_only_ten_times_the_rest_are_watched_where_they_lie_far_apart():
+    norms = [1.0] * 200
+    for step in (50, 100, 150):
+        norms[step - 1] = 15.0
+
+    assert not Watched(GradSpikes).show_all(grad_norm=norms)[-1] >= WARN
