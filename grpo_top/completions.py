@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _TAB, _RETURN, _SPACE, _DELETE, _FIRST_LEAD = 0x09, 0x0D, 0x20, 0x7F, 0xC2
 
+_NEVER = np.uint8(0xFF)
+"""A byte that UTF-8 does not have."""
 _CACHED = 1 << 17
 """Characters that are looked at together: the arrays about them take some ten times that."""
 
@@ -92,7 +94,7 @@ def _measure(texts: Sequence[str]) -> Measures:
     for place in _odd(codes, ends, special):
         folded[place] = text.folded(texts[place])
         gibberish[place] = text.gibberish(texts[place])
-    for place in _perhaps_padding(codes, ends, special):
+    for place in _perhaps_padding(codes, ends, special, folded):
         gibberish[place] |= text.mostly_padding(texts[place])
     return Measures(
         [hash(one) or 1 for one in folded],  # of bytes: in a fraction of any digest's time
@@ -110,12 +112,10 @@ def _folded(codes: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[bytes]:
     blank = codes <= _SPACE
     again = blank[1:] & blank[:-1]
     spaced = np.maximum(codes, _SPACE)
-    if again.any():
-        kept = np.ones(len(codes), np.bool_)
-        np.logical_not(again, out=kept[1:])
-        spaced = spaced[kept]
+    spaced[1:] |= again * _NEVER
+    data = spaced.tobytes().replace(b"\xff", b"")
+    if len(data) < len(codes):
         ends = ends - np.searchsorted(np.flatnonzero(again), ends, side="left")
-    data = spaced.tobytes()
     return [data[start + 1 : stop] for start, stop in pairwise((0, *ends.tolist()))]
 
 
@@ -136,18 +136,17 @@ def _odd(codes: NDArray[np.uint8], ends: NDArray[np.int64], special: NDArray[np.
 
 
 def _perhaps_padding(
-    codes: NDArray[np.uint8], ends: NDArray[np.int64], special: NDArray[np.int64]
+    codes: NDArray[np.uint8], ends: NDArray[np.int64], special: NDArray[np.int64], folded: Sequence[bytes]
 ) -> list[int]:
     """Numbers of the texts of which padding tokens may be the half, by how many could begin in them."""
-    opening = [np.flatnonzero(codes == ord(start)) for start in LONGEST_PADDING]
-    if not any(map(len, opening)):
+    opening = np.flatnonzero((codes == ord("<")) | (codes == ord("[")))
+    if not len(opening):
         return []
-    tokens = [
-        _count(begins, ends) * longest
-        for begins, longest in zip(opening, LONGEST_PADDING.values(), strict=True)
-    ]
-    visible = np.diff(ends, prepend=0) - _count(special, ends) - _count(np.flatnonzero(codes == _SPACE), ends)
-    return _as_list(np.flatnonzero(2 * sum(tokens) >= visible))
+    longest = np.where(codes[opening] == ord("<"), LONGEST_PADDING["<"], LONGEST_PADDING["["])
+    most = np.bincount(np.searchsorted(ends, opening), longest, len(ends))
+    # Of what is folded and ASCII, every second character at least is no space.
+    visible = (np.array(list(map(len, folded))) - _count(special, ends)) // 2
+    return _as_list(np.flatnonzero(2 * most >= visible))
 
 
 def _count(positions: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:

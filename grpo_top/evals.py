@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right, insort
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,8 +25,10 @@ class Evals:
     """Every evaluation of a run."""
 
     def __init__(self) -> None:
-        self.rollout_steps: set[int] = set()
+        self.rollout_steps = StepSet()
         """Steps that held-out rollouts carry."""
+        self._given = StepSet()
+        """Steps at which the trainer evaluated."""
         self._points: dict[str, dict[int, tuple[int, float]]] = {}
         """Suite → step → (rank, value) as the trainer gives it."""
 
@@ -39,11 +42,16 @@ class Evals:
         if known is not None and (known[0] > record.rank or known[1] == value):
             return False
         points[record.step] = (record.rank, value)
+        self._given.add(record.step)
         return True
 
     def any_at(self, step: int) -> bool:
         """Whether the trainer evaluated at a step."""
-        return any(step in points for points in self._points.values())
+        return step in self._given
+
+    def any_after(self, step: int) -> bool:
+        """Whether anything was evaluated after a step."""
+        return bool(self._given.between(step, None) or self.rollout_steps.between(step, None))
 
     def count(self) -> int:
         """Evaluations, by the step that they were made at."""
@@ -51,9 +59,7 @@ class Evals:
 
     def steps(self) -> list[int]:
         """Steps of every evaluation, ascending."""
-        return sorted(
-            {step for points in self._points.values() for step in points} | set(self._from_rollouts())
-        )
+        return sorted({*self._given.between(None, None), *self._from_rollouts(None, None)})
 
     def between(
         self, after: int | None, until: int | None, of_rollouts: Callable[[int], float | None]
@@ -66,16 +72,15 @@ class Evals:
             of_rollouts: mean reward of the held-out rollouts that carry a step's number.
         """
         found = [
-            EvalPoint(suite, step, value)
+            EvalPoint(suite, step, points[step][1])
+            for step in self._given.between(after, until)
             for suite, points in self._points.items()
-            for step, (_, value) in points.items()
-            if _within(step, after, until)
+            if step in points
         ]
-        for step in self._from_rollouts():
-            if _within(step, after, until):
-                value = of_rollouts(step)
-                if value is not None:
-                    found.append(EvalPoint(HELDOUT, step, value))
+        for step in self._from_rollouts(after, until):
+            value = of_rollouts(step)
+            if value is not None:
+                found.append(EvalPoint(HELDOUT, step, value))
         return tuple(sorted(found, key=lambda point: (point.step, point.suite)))
 
     def series(self, of_rollouts: Callable[[int], float | None]) -> dict[str, Series]:
@@ -95,14 +100,37 @@ class Evals:
             )
         return found
 
-    def _from_rollouts(self) -> list[int]:
+    def _from_rollouts(self, after: int | None, until: int | None) -> list[int]:
         """Steps whose evaluation only the rollouts tell of.
 
         A trainer that gives the number too may count one step less than the rollouts carry.
         """
-        given = {step for points in self._points.values() for step in points}
-        return sorted(step for step in self.rollout_steps if step not in given and step - 1 not in given)
+        given = self._given
+        return [
+            step
+            for step in self.rollout_steps.between(after, until)
+            if step not in given and step - 1 not in given
+        ]
 
 
-def _within(step: int, after: int | None, until: int | None) -> bool:
-    return (after is None or step > after) and (until is None or step <= until)
+class StepSet:
+    """Steps, each once, in order."""
+
+    def __init__(self) -> None:
+        self._ordered: list[int] = []
+        self._steps: set[int] = set()
+
+    def __contains__(self, step: int) -> bool:
+        return step in self._steps
+
+    def add(self, step: int) -> None:
+        """Put a step in."""
+        if step not in self._steps:
+            self._steps.add(step)
+            insort(self._ordered, step)
+
+    def between(self, after: int | None, until: int | None) -> list[int]:
+        """Steps with after < step <= until, ascending; None is no bound."""
+        first = 0 if after is None else bisect_right(self._ordered, after)
+        stop = len(self._ordered) if until is None else bisect_right(self._ordered, until)
+        return self._ordered[first:stop]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
+from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -24,13 +25,15 @@ from grpo_top.table import ROLLOUTS, TRAINER, StepTable
 from grpo_top.verdicts import Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from grpo_top.config import Settings
     from grpo_top.records import Eval, Run, SamplerLook, Step
-    from grpo_top.snapshot import SkippedRecord
+    from grpo_top.snapshot import Series, SkippedRecord
+
+Noted = TypeVar("Noted")
 
 KEPT_SKIPPED = 100
 LONGEST_GAP = 25
@@ -72,6 +75,7 @@ class Ledger:
         self._open_end: int | None = None
         """The last step of the table when it was judged: it took in what evaluations there were past it."""
         self._newest: int | None = None
+        self._eval_series: Mapping[str, Series] | None = None
         self._trains = False
         """Whether a trainer's own records have been seen."""
 
@@ -94,6 +98,8 @@ class Ledger:
             elif not self._trains:
                 counts[step] += count
         for step in sorted(touched):
+            if step in self.evals.rollout_steps:
+                self._eval_series = None
             if step in counts:
                 self.table.row(step)
                 self._note(writer, step, counts[step])
@@ -137,6 +143,8 @@ class Ledger:
         changed = {name: value for name, value in values.items() if known.get(name) != value}
         if changed:
             self.table.set(record.step, TRAINER, changed)
+            if record.step in self.evals.rollout_steps:
+                self._eval_series = None
             if known and record.rank == rank and (reached := self._pace.newest(writer)) > record.step:
                 self._restarts.setdefault(record.step, reached)
         late = self._pace.note(writer, record.step, 1)
@@ -148,6 +156,7 @@ class Ledger:
         """Take one held-out evaluation in."""
         self.version += 1
         if self.evals.add(record):
+            self._eval_series = None
             self._mark_evaluation(record.step)
 
     def add_run(self, record: Run) -> None:
@@ -171,6 +180,7 @@ class Ledger:
 
     def forget(self, source: int) -> None:
         """Let a source's rollouts fall, since its file was rewritten."""
+        self._eval_series = None
         for step in self.history.forget(source):
             self._mark(step)
 
@@ -178,8 +188,9 @@ class Ledger:
         """Judge the steps that are finished by now, and again those about which something came late."""
         finished = self._pace.take_finished(ended)
         reached, dirty = self.judge.state.step, self._dirty
-        if self._open_end is not None and int(self.table.steps[-1]) > self._open_end:
-            dirty = min(self._open_end, self._open_end if dirty is None else dirty)
+        end = self._open_end
+        if end is not None and int(self.table.steps[-1]) > end and self.evals.any_after(end):
+            dirty = end if dirty is None else min(end, dirty)
         self._dirty = None
         if reached is not None and dirty is not None and dirty <= reached:
             self.judge.rewind(dirty)
@@ -213,6 +224,12 @@ class Ledger:
     def eval_batch(self, step: int) -> Batch | None:
         """The held-out rollouts that carry a step's number."""
         return self._batch(step, SPLIT_EVAL)
+
+    def eval_series(self) -> Mapping[str, Series]:
+        """`heldout` and its like, kept until an evaluation changes."""
+        if self._eval_series is None:
+            self._eval_series = self.evals.series(self._eval_reward)
+        return self._eval_series
 
     def _facts(self, step: int) -> StepFacts:
         state, run = self.judge.state, self._runs.at(step)
@@ -248,18 +265,9 @@ class Ledger:
             eval_batch=self._evaluated_since(previous, step),
             requests=requests,
             evals=self.evals.between(previous, None if last_known else step, self._eval_reward),
-            changes=tuple(
-                change
-                for at, changes in self._changes.items()
-                if (previous is None or at > previous) and at <= step
-                for change in changes
-            ),
+            changes=tuple(chain.from_iterable(_since(self._changes, previous, step))),
             restarted_from=self._restarted_from(step),
-            unreadable=sum(
-                count
-                for at, count in self._unreadable.items()
-                if (previous is None or at > previous) and at <= step
-            ),
+            unreadable=sum(_since(self._unreadable, previous, step)),
         )
 
     def _batch(self, step: int, split: int) -> Batch | None:
@@ -299,8 +307,8 @@ class Ledger:
         return float(batch.reward[batch.known].mean())
 
     def _evaluated_since(self, previous: int | None, step: int) -> Batch | None:
-        steps = [at for at in self.evals.rollout_steps if (previous is None or at > previous) and at <= step]
-        return self._batch(max(steps), SPLIT_EVAL) if steps else None
+        steps = self.evals.rollout_steps.between(previous, step)
+        return self._batch(steps[-1], SPLIT_EVAL) if steps else None
 
     def _restarted_from(self, step: int) -> int | None:
         """The step that had been reached before a writer went back to exactly this one."""
@@ -330,3 +338,10 @@ class Ledger:
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name
+
+
+def _since(by_step: Mapping[int, Noted], previous: int | None, step: int) -> list[Noted]:
+    """What was noted at the steps after `previous` up to `step`."""
+    if previous is not None and step - previous <= len(by_step):
+        return [by_step[at] for at in range(previous + 1, step + 1) if at in by_step]
+    return [noted for at, noted in by_step.items() if (previous is None or at > previous) and at <= step]

@@ -192,6 +192,9 @@ class Monitor:
                 case Step():
                     ledger.add_step(record, intake.claim.writer + record.writer, intake.format.name)
                 case Run():
+                    if rollouts:  # what it changes holds from the step after them on
+                        ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
+                        rollouts = []
                     ledger.add_run(record)
                 case Eval():
                     ledger.add_eval(record)

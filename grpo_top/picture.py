@@ -13,11 +13,12 @@ from grpo_top.hints import known_framework
 from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snapshot, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from grpo_top.ledger import Ledger
     from grpo_top.records import Rollout
     from grpo_top.snapshot import Gone, SourceFacts
+    from grpo_top.table import SeriesView
 
 _COLUMNS_SEEN = {
     "family": "family",
@@ -34,12 +35,16 @@ _COLUMNS_SEEN = {
 class AllSeries(Mapping[str, Series]):
     """The step table's series, made when asked for, with the evaluations' beside them."""
 
-    def __init__(self, table: Mapping[str, Series], evals: Mapping[str, Series]) -> None:
+    def __init__(self, table: SeriesView, evals: Mapping[str, Series]) -> None:
         self._table = table
         self._evals = evals
 
     def __getitem__(self, name: str) -> Series:
         return self._evals[name] if name in self._evals else self._table[name]
+
+    def origin(self, name: str) -> str:
+        """A series' `Series.origin`, without making the series."""
+        return self._evals[name].origin if name in self._evals else self._table.origin(name)
 
     def __contains__(self, name: object) -> bool:
         return name in self._evals or name in self._table
@@ -64,16 +69,17 @@ def picture(
     """The run's picture as the ledger stands."""
     judge = ledger.judge
     view = ledger.history.view()
-    series = AllSeries(ledger.table.view(), ledger.evals.series(lambda step: _mean_reward(ledger, step)))
+    series = AllSeries(ledger.table.view(), ledger.eval_series())
     where = [source.where for source in sources]
-    found = judge.findings(lambda row: _reference(ledger, row, where))
+    found = judge.findings(lambda rows: _references(ledger, rows, where))
     findings, first = triage.explain(found, judge.state.first_step)
     statuses = {
         detector.id: (detector.stage, judge.state.statuses.get(detector.id, Status.UNKNOWN))
         for detector in judge.state.detectors
     }
-    needs = {detector.id: judge.missing(detector) for detector in judge.state.detectors}
-    origins = {name.partition("{")[0]: series[name].origin for name in series}
+    tracks = judge.tracks()
+    needs = {id_: track.needs for id_, track in tracks.items()}
+    origins = {name.partition("{")[0]: series.origin(name) for name in series}
     return Snapshot(
         version=ledger.version,
         time=now,
@@ -93,7 +99,7 @@ def picture(
             for id_, (_, status) in statuses.items()
             if status == Status.UNKNOWN and needs[id_]
         ),
-        tracks=judge.tracks(),
+        tracks=tracks,
         coverage=triage.coverage(
             origins,
             _columns_seen(ledger),
@@ -130,7 +136,7 @@ def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
         groups=len(latest),
         evals=ledger.evals.count(),
         group_size=run.group_size or (int(np.bincount(sizes).argmax()) if len(sizes) else None),
-        groups_per_step=int(np.count_nonzero(latest == latest[-1])) if len(latest) else None,
+        groups_per_step=len(latest) - int(np.searchsorted(latest, latest[-1])) if len(latest) else None,
         total_steps=run.total_steps,
         step_seconds=_recent_median(series, "step_time"),
         sampling=run.sampling,
@@ -156,24 +162,20 @@ def _recent_median(series: Mapping[str, Series], name: str) -> float | None:
     return float(np.median(values)) if len(values) else None
 
 
-def _mean_reward(ledger: Ledger, step: int) -> float | None:
-    batch = ledger.eval_batch(step)
-    if batch is None or not batch.known.any():
-        return None
-    return float(batch.reward[batch.known].mean())
-
-
-def _reference(ledger: Ledger, row: int, where: list[str]) -> RolloutRef:
-    columns = ledger.history.columns
-    step, group = int(columns["step"].view()[row]), int(columns["group"].view()[row])
-    source = int(columns["source"].view()[row])
-    labels = ledger.history.group_labels(step)
-    return RolloutRef(
-        where=where[source] if source < len(where) else "",
-        step=step,
-        group=labels[group] if group < len(labels) else str(group),
-        index=int(columns["index"].view()[row]),
-        row=row,
+def _references(ledger: Ledger, rows: Sequence[int], where: list[str]) -> tuple[RolloutRef, ...]:
+    columns, wanted = ledger.history.columns, list(rows)
+    names = ("step", "group", "source", "index")
+    steps, groups, sources, indices = (columns[name].view()[wanted].tolist() for name in names)
+    labels = {step: ledger.history.group_labels(step) for step in set(steps)}
+    return tuple(
+        RolloutRef(
+            where=where[source] if source < len(where) else "",
+            step=step,
+            group=labels[step][group] if group < len(labels[step]) else str(group),
+            index=index,
+            row=row,
+        )
+        for step, group, source, index, row in zip(steps, groups, sources, indices, rows, strict=True)
     )
 
 

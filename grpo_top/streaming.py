@@ -47,12 +47,13 @@ class Window:
 
     def add(self, value: float, step: int, steps: int = 1) -> None:
         """Take in the value of one row that stands for `steps` steps; what no longer fits falls out."""
+        weights = self._weights
         self._values.append(value)
         self._steps.append(step)
-        self._weights.append(steps)
+        weights.append(steps)
         self.span += steps
-        while len(self._values) > 1 and self.span - self._weights[0] >= self.size:
-            self.span -= self._weights.popleft()
+        while self.span - weights[0] >= self.size and len(weights) > 1:
+            self.span -= weights.popleft()
             self._values.popleft()
             self._steps.popleft()
 

@@ -129,22 +129,26 @@ class SeriesView(Mapping[str, Series]):
             return known
         own = self._columns.get((name, ROLLOUTS))
         trainer = self._columns.get((name, TRAINER))
-        origin = TRAINER
         if own is None:
             if trainer is None:
                 raise KeyError(name)
             values = trainer[: self._length]
         elif trainer is None:
-            origin, values = ROLLOUTS, own[: self._length]
+            values = own[: self._length]
         else:
-            known_own = ~np.isnan(own[: self._length])
-            values = np.where(known_own, own[: self._length], trainer[: self._length])
-            known_values = int(np.count_nonzero(~np.isnan(values)))
-            if 2 * int(np.count_nonzero(known_own)) >= known_values:
-                origin = ROLLOUTS
-        series = Series(name, origin, self._steps[: self._length], values)
+            values = np.where(np.isnan(own[: self._length]), trainer[: self._length], own[: self._length])
+        series = Series(name, self.origin(name), self._steps[: self._length], values)
         self._cache[name] = series
         return series
+
+    def origin(self, name: str) -> str:
+        """A series' `Series.origin`, without merging it."""
+        own, trainer = self.both(name)
+        if own is None or trainer is None:
+            return ROLLOUTS if trainer is None else TRAINER
+        unknown_own = np.isnan(own)
+        known = len(own) - int(np.count_nonzero(unknown_own & np.isnan(trainer)))
+        return ROLLOUTS if 2 * (len(own) - int(np.count_nonzero(unknown_own))) >= known else TRAINER
 
     def __contains__(self, name: object) -> bool:
         return (name, ROLLOUTS) in self._columns or (name, TRAINER) in self._columns

@@ -182,7 +182,7 @@ class Judge:
             changed |= finding.active != before
         return changed
 
-    def findings(self, reference: Callable[[int], RolloutRef]) -> list[Finding]:
+    def findings(self, references: Callable[[Sequence[int]], tuple[RolloutRef, ...]]) -> list[Finding]:
         """Every finding that ever fired, in the order of the detectors; `caused_by` is not set yet."""
         found = []
         for detector in self.state.detectors:
@@ -204,7 +204,7 @@ class Judge:
                     threshold=state.threshold,
                     summary=details.summary,
                     evidence=details.evidence,
-                    rollouts=tuple(reference(row) for row in details.rows[:50]),
+                    rollouts=references(details.rows[:50]),
                     try_next=detector.page.try_next if details.try_next is None else details.try_next,
                 )
             )
@@ -212,11 +212,12 @@ class Judge:
 
     def missing(self, detector: Detector) -> tuple[str, ...]:
         """The series that a detector cannot do without and that were never seen."""
-        return tuple(name for name in detector.needs or detector.series if not self._ever_seen(name))
+        return self._missing(detector, self._ever_seen())
 
     def tracks(self) -> dict[str, DetectorTrack]:
         """Every detector's verdict at every judged step."""
         steps, statuses, values = self.steps.view(), self.statuses.view(), self.values.view()
+        seen = self._ever_seen()
         return {
             detector.id: DetectorTrack(
                 id=detector.id,
@@ -225,19 +226,23 @@ class Judge:
                 status=statuses[:, place],
                 values=values[:, place],
                 threshold=_threshold(detector),
-                needs=self.missing(detector),
+                needs=self._missing(detector, seen),
             )
             for place, detector in enumerate(self.state.detectors)
         }
+
+    def _ever_seen(self) -> set[str]:
+        """Series that were ever seen, also by their name without its `{…}` part."""
+        return self.seen.keys() | {name.partition("{")[0] for name in self.seen}
+
+    def _missing(self, detector: Detector, seen: set[str]) -> tuple[str, ...]:
+        return tuple(name for name in detector.needs or detector.series if name not in seen)
 
     def _thin(self) -> None:
         """Drop one checkpoint so that they lie the closer the newer they are: most late records are a little late."""
         steps = [checkpoint.step or 0 for checkpoint in self._checkpoints]
         gaps = [(steps[i + 1] - steps[i - 1]) / (steps[-1] - steps[i - 1]) for i in range(1, len(steps) - 1)]
         del self._checkpoints[1 + gaps.index(min(gaps))]
-
-    def _ever_seen(self, name: str) -> bool:
-        return name in self.seen or any(seen.startswith(f"{name}{{") for seen in self.seen)
 
     def _add_groups(self, step: int, batch: Batch) -> None:
         passed, of = batch.passed_of

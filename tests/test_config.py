@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from pathlib import Path
 
 import pytest
 from runs import group, read, run_record, write_log
 
-from grpo_top.config import ConfigError, Settings, load
+from grpo_top.config import RUN_KEYS, ConfigError, Settings, load
 from grpo_top.detectors import BY_ID
 from grpo_top.pages import page
 from grpo_top.records import Success
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def loaded(*overrides: str, file: Path | None = None, run_directory: Path | None = None) -> Settings:
@@ -147,3 +145,13 @@ def test_a_page_shows_the_value_in_force_and_where_it_comes_from(tmp_path: Path)
     )
     assert "threshold 0.1 share" in text
     assert f"switched off in {tmp_path / 'grpo-top.toml'}" in page(BY_ID["KL_PINNED"], settings)
+
+
+def test_the_settings_that_the_readme_shows_can_be_set(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "grpo-top.toml").write_text(example)
+    settings = loaded(run_directory=tmp_path)
+    assert settings.run.keys() == RUN_KEYS.keys() - {"name"}
+    assert settings.values("DEGENERATE_GROUPS") == {"threshold": 0.5}
+    assert not settings.enabled("KL_PINNED")

@@ -103,9 +103,8 @@ def test_any_run_is_judged_alike_step_by_step_and_at_once(
     assert_judged_alike(events, [int(at * last), last])
 
 
-def by_step(name: str) -> list[list[Record]]:
-    """A recorded run's records, cut where the next step's first rollout comes."""
-    lines = recorded_lines(name)
+def by_step(lines: list[bytes]) -> list[list[Record]]:
+    """A log's records, cut where the next step's first rollout comes."""
     path = PurePath("rollouts.jsonl")
     claim = Native().claim(path, b"\n".join(lines[:40]))
     assert claim is not None
@@ -121,6 +120,6 @@ def by_step(name: str) -> list[list[Record]]:
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_a_recorded_run_is_judged_alike_step_by_step_and_at_once(name: str) -> None:
-    events = by_step(name)
+    events = by_step(recorded_lines(name))
     assert len(events) == 121
     assert_judged_alike(events, range(EVERY, len(events), EVERY))

@@ -215,6 +215,7 @@ class RewardInconsistent(Detector):
         if facts.run.reward_version != self._version:
             self._version = facts.run.reward_version
             self._by_text, self._by_raw = EarnedBefore(WINDOW), EarnedBefore(WINDOW)
+            self._verdict = UNKNOWN
         if facts.batch is not None and (facts.batch.texts != 0).any():
             self._take(facts.batch, facts)
             worst = self._worst()

@@ -308,12 +308,12 @@ def _reasons(batch: Batch) -> tuple[NDArray[np.int16], Sequence[str]]:
     """Why each rollout ended, and the reasons' names: the environment's where it says so, else the engine's."""
     for column in ("termination", "finish"):
         reasons = batch.column(column)
-        if (reasons >= 0).any():
+        if reasons.max() >= 0:
             return reasons, batch.names(column)
     return np.full(batch.size, -1, np.int16), ()
 
 
 def _error_like(batch: Batch) -> NDArray[np.bool_]:
     reasons, names = _reasons(batch)
-    wrong = np.array([*map(is_error, names), False])  # the last one is for unknown, which is -1
-    return wrong[reasons]
+    wrong = [*map(is_error, names), False]  # the last one is for unknown, which is -1
+    return np.array(wrong)[reasons] if any(wrong) else np.zeros(batch.size, np.bool_)

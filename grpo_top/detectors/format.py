@@ -134,7 +134,7 @@ class FormatExploit(SeriesDetector):
         Knob("low", 0.02, "rate under which it must have fallen over the last 20 steps"),
         Knob("rise", 0.05, "share of the reward range by which reward must have risen"),
         Knob("sustain", 5, "consecutive steps"),
-        Knob("stalled", 40, "rows without a gain of content over which form alone must have risen"),
+        Knob("stalled", 60, "rows without a gain of content over which form alone must have risen"),
         Knob("form_rise", 0.3, "share of its own range by which a form component must have risen over them"),
     )
     page = Page(

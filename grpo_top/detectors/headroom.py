@@ -10,6 +10,7 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, group_rows, some_rows
 from grpo_top.detectors.learnable import success_rate
+from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import SeriesDetector, lower_bound
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window
@@ -169,6 +170,7 @@ class SparseReward(Detector):
         super().__init__(settings)
         self._success, self._tokens, self._rollouts = Window(WINDOW), Window(WINDOW), Window(WINDOW)
         self._rows: tuple[int, ...] = ()
+        self._parts = Parts()
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -180,6 +182,7 @@ class SparseReward(Detector):
         if tokens is not None:
             self._tokens.add(tokens, facts.step, facts.stands_for("completion_tokens_mean"))
         if facts.batch is not None:
+            self._parts.add(facts.batch, facts.batch.success == 1, facts.batch.success >= 0)
             self._rows = some_rows(facts.batch, facts.batch.success == 1) or some_rows(
                 facts.batch, np.ones(facts.batch.size, np.bool_), limit=8
             )
@@ -224,6 +227,7 @@ class SparseReward(Detector):
                 "completion_tokens_mean": tokens,
                 "distinct_rewards": list(facts.scale.values) if len(facts.scale.values) < 3 else "3 or more",
                 "all_fail_group_frac": facts.get("all_fail_group_frac"),
+                **self._parts.shares(),
             },
             rows=self._rows,
         )

@@ -99,7 +99,7 @@ class HeldoutFlat(Detector):
         Knob("train_rise", 0.08, "share of the reward range by which train reward must have risen"),
         Knob("little", 0.1, "share of train's gain up to which held-out has gained next to nothing"),
         Knob("gap", 0.1, "share of the range that train must have gained on held-out"),
-        Knob("sink", 0.08, "or share of the range by which held-out has sunk while train rose"),
+        Knob("sink", 0.1, "or share of the range by which held-out has sunk while train rose"),
         Knob("fall", 0.15, "or share of the range by which the newest evaluation lies under the best one"),
     )
     page = Page(
@@ -181,8 +181,8 @@ class HeldoutFlat(Detector):
         if self._turned is not None:
             top, last = self._turned
             summary = (
-                f"{name} {numbers.value(top.heldout)} → {numbers.value(last.heldout)} since step {top.step}, while train "
-                f"reward went {numbers.value(top.train)} → {numbers.value(last.train)}"
+                f"{name} {numbers.value(top.heldout)} → {numbers.value(last.heldout)} since step {top.step}, "
+                f"while train reward went {numbers.value(top.train)} → {numbers.value(last.train)}"
             )
         elif self._fell:
             summary = (
@@ -227,17 +227,18 @@ class HeldoutFlat(Detector):
         judged = {name: suite for name, suite in self._suites.items() if suite.evaluations >= self.min_evals}
         if not judged or width is None:
             return UNKNOWN
+        for name, suite in judged.items():
+            self._turned = self._sunk(suite, width)
+            if self._turned is not None:
+                self._worst, self._fell = name, False
+                best, last = self._turned
+                return Verdict(Status.WARN, (best.heldout - last.heldout) / width, self.sink, best.step)
         gaps = {name: self._gap(suite, width) for name, suite in judged.items()}
         worst = max(gaps, key=lambda name: gaps[name])
-        self._turned = None
         if gaps[worst] > 0:
             self._worst, self._fell = worst, False
             return Verdict(Status.WARN, gaps[worst], self.gap, self._suites[worst].pairs[0].step)
         for name, suite in judged.items():
-            if found := self._sunk(suite, width):
-                self._worst, self._fell, self._turned = name, False, found
-                fallen = (found[0].heldout - found[1].heldout) / width
-                return Verdict(Status.WARN, fallen, self.sink, found[0].step)
             if self._falls(suite, width):
                 self._worst, self._fell = name, True
                 fallen = (suite.best.heldout - suite.newest.heldout) / width

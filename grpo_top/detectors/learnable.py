@@ -218,11 +218,9 @@ def _by_part(batch: Batch) -> dict[tuple[str, str], tuple[int, int]]:
     found = {}
     for kind in ("family", "tier"):
         ids = batch.column(kind)
-        known = (ids >= 0) & (batch.success >= 0)
-        if not known.any():
-            continue
-        rollouts = np.bincount(ids[known])
-        passed = np.bincount(ids[known], batch.success[known])
+        named = ids >= 0
+        rollouts = np.bincount(ids[named & (batch.success >= 0)])
+        passed = np.bincount(ids[named & (batch.success == 1)], minlength=len(rollouts))
         for number in np.flatnonzero(rollouts).tolist():
             found[kind, batch.names(kind)[number]] = (int(passed[number]), int(rollouts[number]))
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -51,7 +50,7 @@ class Parts:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parts:
         """Counts of a step never change, so a copy need only have containers of its own."""
-        copied = copy(self)
+        copied = object.__new__(Parts)
         copied._steps, copied._names = self._steps.copy(), dict(self._names)
         return copied
 
@@ -61,8 +60,7 @@ class Parts:
 
     def add_groups(self, batch: Batch, hit: NDArray[np.bool_], counted: NDArray[np.bool_]) -> None:
         """As `add`, by group; a group is of its first rollout's part."""
-        firsts = np.unique(batch.group, return_index=True)[1]
-        self._add(batch, {kind: batch.column(kind)[firsts] for kind in KINDS}, hit, counted)
+        self._add(batch, {kind: batch.column(kind)[batch.group_first] for kind in KINDS}, hit, counted)
 
     def shares(self) -> dict[str, dict[str, float]]:
         """`by_family` and `by_tier`, each a part's share, the largest parts first, the smallest pooled."""
@@ -112,10 +110,10 @@ class Parts:
         found = {}
         for kind, numbers_ in ids.items():
             known = numbers_ >= 0 if counted is None else (numbers_ >= 0) & counted
-            if not known.any():
+            items = np.bincount(numbers_[known])
+            if not len(items):
                 continue
-            of = numbers_[known]
-            found[kind] = (np.bincount(of, hit[known]).astype(np.int64), np.bincount(of))
+            found[kind] = (np.bincount(numbers_[known & hit], minlength=len(items)), items)
             names = batch.names(kind)
             if len(names) != len(self._names.get(kind, ())):
                 self._names[kind] = tuple(names)

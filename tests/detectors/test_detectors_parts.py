@@ -74,3 +74,11 @@ def test_of_many_families_the_smallest_are_pooled(tmp_path: Path) -> None:
     by_family = found.evidence["by_family"]
     assert len(by_family) == 13
     assert by_family["others"] == pytest.approx(0.75)
+
+
+def test_rare_success_is_told_by_family(tmp_path: Path) -> None:
+    made = log(lambda part, index: {"reward": 0.0})
+    for record in made[1:9]:
+        record["reward"] = 1.0 if record["family"] == "easy" else 0.0
+    found = findings(tmp_path, made)["SPARSE_REWARD"]
+    assert found.evidence["by_family"] == {"easy": 0.0, "carry": 0.0}

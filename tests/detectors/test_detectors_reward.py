@@ -362,3 +362,15 @@ def test_hand_scores_are_judged_from_ten_on() -> None:
 
 def test_without_hand_scores_it_cannot_be_judged(tmp_path: Path) -> None:
     assert dict(logged(tmp_path, run_of(mixed, steps=5)).unknown)["HAND_SCORE_MISMATCH"] == ("grades",)
+
+
+def test_a_new_reward_version_begins_anew_even_on_a_step_without_rollouts(tmp_path: Path) -> None:
+    records = [run_record(reward_version="r1", reward_range=[0, 1])]
+    for step in range(1, 6):
+        records += [
+            rollout(step, "a", index, float(index % 2), task="t", completion="the same") for index in range(4)
+        ]
+    records += [run_record(reward_version="r2"), step_record(6, kl=0.1), step_record(7, kl=0.1)]
+    found = finding(logged(tmp_path, records), "REWARD_INCONSISTENT")
+    assert found is not None
+    assert found.episodes == ((3, 5),)
