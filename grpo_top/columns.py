@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 _FIRST_CAPACITY = 1024
+_LARGE = 1 << 18
+"""Bytes from which on memory comes from the system itself."""
 
 
 class Column:
@@ -68,10 +71,21 @@ class Column:
     def _reserve(self, length: int) -> None:
         """Give every row a place of its own, and room for `length` of them."""
         if length > len(self._data) or len(self._data) == 1:
-            # Memory that nothing was written to yet costs nothing.
-            grown = np.empty(max(length, 2 * len(self._data), _FIRST_CAPACITY), self._data.dtype)
+            grown = _room(max(length, 2 * len(self._data), _FIRST_CAPACITY), self._data.dtype)
             grown[: self.length] = self.view()
             self._data = grown
+
+
+def _room(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array to be written to. It takes memory where it is written only, and gives all of it back in the end.
+
+    What the allocator hands out it often keeps when it is let go: growing arrays would take twice their size.
+    """
+    size = length * dtype.itemsize
+    if size < _LARGE:
+        return np.empty(length, dtype)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, dtype, length)
 
 
 def _one(value: float, dtype: DTypeLike) -> NDArray[Any]:

@@ -101,7 +101,7 @@ def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str,
         "advantage": numbers(fields["advantage"]),
         "truncated": _truncated(fields["truncated"], fields["finish_reason"]),
         "verifier_known": _either(fields["verifier_raw"], fields["verifier_error"]),
-        "verifier_raw": _each(fields["verifier_raw"], lambda raw: 0 if raw is None else hash(raw)),
+        "verifier_raw": _hashes(fields["verifier_raw"]),
         "logp_diff": _logp_differences(fields["logprobs_sampler"], fields["logprobs_trainer"]),
         "offset": _integers(offsets, COLUMNS["offset"]),
         "length": _integers(lengths, COLUMNS["length"]),
@@ -181,6 +181,12 @@ def _integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
         return array(_TYPECODES[dtype], values)  # in a third of the time that NumPy takes
     except (TypeError, OverflowError):
         return list(map(within, values))
+
+
+def _hashes(values: Sequence[str | None]) -> Any:
+    if None not in values:
+        return array("q", map(hash, values))
+    return _each(values, lambda value: 0 if value is None else hash(value))
 
 
 def _either(first: Sequence[object], second: Sequence[object]) -> Any:

@@ -105,12 +105,19 @@ class History:
 
     def add(self, rollouts: Sequence[Rollout], source: int) -> set[int]:
         """Append rollouts read from one source; the steps that they belong to."""
-        if not rollouts:
-            return set()
+        return self.add_of_several([(rollouts, source)]) if rollouts else set()
+
+    def add_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int]]) -> set[int]:
+        """Append rollouts, with the source of each part: what taking in costs by itself is shared by all of them."""
+        rollouts = parts[0][0] if len(parts) == 1 else list(chain.from_iterable(part for part, _ in parts))
         values = encode(rollouts, self.names)
-        values["source"] = source
+        values["source"] = (
+            parts[0][1]
+            if len(parts) == 1
+            else np.repeat([of for _, of in parts], [len(part) for part, _ in parts])
+        )
         values["sampling"] = self._sampling_ids_of(rollouts)
-        values["group"], values["index"] = self._place(rollouts, values, source)
+        values["group"], values["index"] = self._place(rollouts, values, parts)
         first, self.length = self.length, self.length + len(rollouts)
         for name, column in self.columns.items():
             column.write(first, self.length, values[name])
@@ -206,25 +213,28 @@ class History:
             known.counts[group] = known.counts.get(group, 0) + 1
 
     def _place(
-        self, rollouts: Sequence[Rollout], values: Mapping[str, Any], source: int
+        self,
+        rollouts: Sequence[Rollout],
+        values: Mapping[str, Any],
+        parts: Sequence[tuple[Sequence[Rollout], int]],
     ) -> tuple[list[int], list[int]]:
         """Group and index of each rollout within its step; the same rollout, if it is there already, is replaced."""
         groups: list[int] = []
         indices: list[int] = []
-        self._newest.setdefault(source, rollouts[0].step)
         size = len(rollouts)
+        sources = [source for part, source in parts for _ in part]
         labels = [
             f"{_BY_PROMPT}{hash(prompt_of(rollout))}" if rollout.group is None else rollout.group
             for rollout in rollouts
         ]
-        places = list(zip(values["step"], _every(values["split"], size), labels, strict=True))
+        places = list(zip(values["step"], _every(values["split"], size), labels, sources, strict=True))
         given = [rollout.index for rollout in rollouts]
         tasks = _every(values["task"], size)
         start = 0
         for stop in (*(at for at in range(1, size) if places[at] != places[at - 1]), size):
-            step, split, label = places[start]
+            step, split, label, source = places[start]
             known = self._open.get(step) or self._opened(step)
-            self._newest[source] = max(self._newest[source], step)
+            self._newest[source] = max(self._newest.get(source, step), step)
             known.take(self.length + start, self.length + stop)
             known.by_prompt |= label.startswith(_BY_PROMPT)
             group = known.labels.setdefault(f"{split}{label}", len(known.labels))

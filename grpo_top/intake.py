@@ -57,6 +57,8 @@ class Intake:
         self._cut = False
         self._is_read: bool | None = None
         """Whether it is of the run that is read; None until all files that are there have been found."""
+        self.quiet_looks = 0
+        """Looks in a row that found nothing new."""
         self.rewritten = False
         """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
         self.new_epoch = False
@@ -74,6 +76,11 @@ class Intake:
 
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
+        records = self._look(last)
+        self.quiet_looks = self.quiet_looks + 1 if records is None else 0
+        return records
+
+    def _look(self, last: bool) -> list[Record] | None:
         self.rewritten = self.new_epoch = False
         if self._is_read is None:
             self._is_read = is_read(self._context, self.path)

@@ -86,10 +86,20 @@ class Ledger:
 
     def add_rollouts(self, rollouts: Sequence[Rollout], source: int, writer: str) -> None:
         """Take rollouts of one source in. An engine's requests make no steps where a trainer does."""
+        self.add_rollouts_of_several([(rollouts, source, writer)])
+
+    def add_rollouts_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int, str]]) -> None:
+        """As `add_rollouts`, of several sources: each part's rollouts, source and writer."""
         self.version += 1
-        touched = self.history.add(rollouts, source)
+        self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
+        for rollouts, _, writer in parts:
+            self._count(rollouts, writer)
+
+    def _count(self, rollouts: Sequence[Rollout], writer: str) -> None:
+        """Note which steps the rollouts of one writer belong to."""
+        touched = Counter(map(_STEP_AND_SPLIT, rollouts))
         counts: dict[int, int] = defaultdict(int)
-        for (step, split), count in Counter(map(_STEP_AND_SPLIT, rollouts)).items():
+        for (step, split), count in touched.items():
             if split == EVAL:
                 self.evals.rollout_steps.add(step)
             elif split != REQUEST:
@@ -97,7 +107,7 @@ class Ledger:
                 counts[step] += count
             elif not self._trains:
                 counts[step] += count
-        for step in sorted(touched):
+        for step in sorted({step for step, _ in touched}):
             if step in self.evals.rollout_steps:
                 self._eval_series = None
             if step in counts:

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 SCAN_SECONDS = 1.0
 SMALL_FILE = 64 << 10
 TOGETHER = 128
-"""Records that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
+"""Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
+FILES_AT_ONCE = 64
+"""Files that are looked at in every poll; of more than that, those that are quiet take turns."""
+QUIET_LOOKS = 40
+"""Looks in a row that found nothing new, from which on a file counts as quiet."""
+TURNS = 64
+"""A quiet file is looked at in one of that many polls at least."""
 SURE = 50
 """Confidence from which on a file that needs no reading is not looked at again."""
 
@@ -64,6 +70,11 @@ class Monitor:
         """Those of them that a format knows, and need not be told of."""
         self._next_scan = 0.0
         self._turn = 0
+        self._polls = 0
+        self._gathered: list[tuple[list[Rollout], int, str]] = []
+        """Rollouts that were read and are not taken in yet: with their source and writer."""
+        self.unfinished = False
+        """Whether the last poll ended before all that is there was read."""
 
     def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
         """Read for at most about `seconds`; whether anything new came. `last`: the sources have ended."""
@@ -72,27 +83,28 @@ class Monitor:
             self._scan()
             self._next_scan = now + SCAN_SECONDS
         deadline = time.perf_counter() + seconds
-        came = False
+        came = self.unfinished = False
         turns = len(self._order)
+        self._polls += 1
+        every = 1 if last else min(TURNS, 1 + turns // FILES_AT_ONCE)
         for _ in range(turns):
             intake = self._order[self._turn % turns]
-            gathered: list[Record] = []
+            if intake.quiet_looks >= QUIET_LOOKS and (self._turn + self._polls) % every:
+                self._turn = (self._turn + 1) % turns
+                continue
             in_time = True
             while in_time and (records := intake.read(last)) is not None:
                 came = True
                 if intake.rewritten or intake.new_epoch:
-                    self._take(intake, gathered)
-                    gathered = []
+                    self._flush()
                     self._begin_again(intake)
-                gathered += records
-                if len(gathered) >= TOGETHER:
-                    self._take(intake, gathered)
-                    gathered = []
+                self._take(intake, records)
                 in_time = time.perf_counter() <= deadline
-            self._take(intake, gathered)
             if not in_time:
+                self.unfinished = True
                 break
             self._turn = (self._turn + 1) % turns
+        self._flush()
         if came:
             self.ledger.last_record_time = now
         self.ledger.judge_finished()
@@ -119,6 +131,11 @@ class Monitor:
             left_out=(*self.tree.left_out, *self._unread()),
             read=self._read,
         )
+
+    @property
+    def files(self) -> int:
+        """Sources that are read."""
+        return len(self._intakes)
 
     def watch_silence(self) -> None:
         """Judge how long nothing has come, for a run that is being followed."""
@@ -177,8 +194,6 @@ class Monitor:
             self.ledger.history.begin_again(intake.number)
 
     def _take(self, intake: Intake, records: list[Record]) -> None:
-        if not records:
-            return
         ledger = self.ledger
         if ledger.run.framework is None and self._context.framework:
             ledger.add_run(Run(framework=self._context.framework))
@@ -204,10 +219,18 @@ class Monitor:
                     ledger.add_skipped(intake.named(record))
                 case _:
                     pass  # hand scores come with the grading screen
-        if rollouts:
-            ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
         if looks:
             ledger.add_looks(looks, intake.number, intake.claim.writer)
+        if rollouts:
+            self._gathered.append((rollouts, intake.number, intake.claim.writer))
+        if sum(len(part) for part, _, _ in self._gathered) >= TOGETHER:
+            self._flush()
+
+    def _flush(self) -> None:
+        """Take the rollouts in that were gathered."""
+        if self._gathered:
+            self.ledger.add_rollouts_of_several(self._gathered)
+            self._gathered = []
 
 
 def _size(path: Path) -> int:
@@ -247,9 +270,13 @@ class LiveMonitor(threading.Thread):
                 if not came:
                     self._monitor.tree.wait(self._poll_seconds)
                 else:
-                    time.sleep(0)
+                    self._stopping.wait(0 if self._monitor.unfinished else self._pause())
         except Exception as error:
             self.error = error
+
+    def _pause(self) -> float:
+        """Seconds until more is read of a run that is growing: the more files, the more is gathered first."""
+        return min(self._poll_seconds, 0.02 + self._monitor.files / 1000)
 
     def stop(self) -> None:
         """Stop reading; returns once the thread has ended."""

@@ -25,7 +25,15 @@ SAMPLES = (
     *("prime-rl-healthy-short", "prime-rl-sampler_cold", "prime-rl-stale_weights", "prime-rl-evaluated"),
     *("verifiers-v0.1.14_single", "verifiers-v0.1.14_tool", "verifiers-v0.4.0_single", "openpipe-art-run"),
     *("rllm-sampler_cold", "miles-sampler_cold", "miles-stale_weights"),
-    *("ms-swift", "tinker-multiturn", "nemo-rl-truncation", "skyrl", "areal", "openrlhf", "sglang-sampler_cold"),
+    *(
+        "ms-swift",
+        "tinker-multiturn",
+        "nemo-rl-truncation",
+        "skyrl",
+        "areal",
+        "openrlhf",
+        "sglang-sampler_cold",
+    ),
 )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, group_rows
+from grpo_top.detectors.parts import PartRewards
 from grpo_top.detectors.rules import SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window, robust_deviation, significant_trend
@@ -94,9 +95,12 @@ class RewardCollapse(SeriesDetector):
         self._before: float | None = None
         """What the reward was before a fall within 3 rows, while it stays below `_mark`."""
         self._mark = 0.0
+        self._parts = PartRewards(WINDOW + FALL_ROWS)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Look for a fall; once there is one, whether the reward stays below its mark."""
+        if facts.batch is not None:
+            self._parts.add(facts.batch)
         self._lowest, self._highest = min(self._lowest, value), max(self._highest, value)
         if self._before is not None and value > self._mark:
             self._before = None
@@ -127,10 +131,11 @@ class RewardCollapse(SeriesDetector):
                 rows=proof,
             )
         before, since, now = self._before, self._down.since, self._series.last or 0.0
+        where, by_part = self._parts.evidence(int(self.sustain))
         return Details(
             summary=(
                 f"mean reward fell from {numbers.value(before)} at step {since}, now {numbers.value(now)}; "
-                f"{self._down.length} rows below {numbers.value(self._mark)}"
+                f"{self._down.length} rows below {numbers.value(self._mark)}{where}"
             ),
             evidence={
                 "since": since,
@@ -138,6 +143,7 @@ class RewardCollapse(SeriesDetector):
                 "now": now,
                 "mark": self._mark,
                 "within_3_rows": True,
+                **by_part,
             },
             rows=proof,
         )
@@ -152,6 +158,7 @@ class RewardCollapse(SeriesDetector):
         fall = max(self.deviations * robust_deviation(rows), covered, self._least_fall(facts))
         if value <= before - fall:
             self._before, self._mark = before, before - fall
+            self._parts.mark(FALL_ROWS)
 
     def _sinks(self, facts: StepFacts) -> bool:
         """Whether the mean of 20 rows lies well below its best, the newest rows too, and they go on falling."""

@@ -133,6 +133,82 @@ class Parts:
         return {names[at]: (int(hits[at]), int(items[at])) for at in np.flatnonzero(items).tolist()}
 
 
+class PartRewards:
+    """The mean reward of each family and tier over the newest steps, and in which of them it fell."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._steps: deque[dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]] = deque(maxlen=size)
+        """Kind → sums and numbers of rewards by the number of the part."""
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._before: dict[str, dict[str, tuple[float, int]]] = {}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PartRewards:
+        """Sums of a step never change, so a copy need only have containers of its own."""
+        copied = object.__new__(PartRewards)
+        copied._steps, copied._names = self._steps.copy(), dict(self._names)
+        copied._before = self._before  # replaced, never changed
+        return copied
+
+    def add(self, batch: Batch) -> None:
+        """Take a step in."""
+        found = {}
+        for kind in KINDS:
+            ids = batch.column(kind)
+            known = (ids >= 0) & batch.known
+            items = np.bincount(ids[known])
+            if not len(items):
+                continue
+            found[kind] = (np.bincount(ids[known], batch.reward[known]).astype(np.float64), items)
+            names = batch.names(kind)
+            if len(names) != len(self._names.get(kind, ())):
+                self._names[kind] = tuple(names)
+        self._steps.append(found)
+
+    def mark(self, newest: int) -> None:
+        """Something begins: what is held, but the `newest` steps, was before it."""
+        self._before = self._means(list(self._steps)[: len(self._steps) - newest])
+
+    def evidence(self, newest: int) -> tuple[str, dict[str, object]]:
+        """The end of a summary, and each part's mean before and over the `newest` steps."""
+        now = self._means(list(self._steps)[-newest:])
+        words = ""
+        found: dict[str, object] = {}
+        for kind in KINDS:
+            before = self._before.get(kind, {})
+            both = {name: (before[name][0], *of) for name, of in now.get(kind, {}).items() if name in before}
+            if not both:
+                continue
+            largest = sorted(both.items(), key=lambda part: -part[1][2])[:KEPT]
+            found[f"by_{kind}"] = {name: {"before": was, "now": mean} for name, (was, mean, _) in largest}
+            falls = {name: (was - mean) * items for name, (was, mean, items) in both.items()}
+            deepest = max(falls, key=lambda name: falls[name])
+            whole, items = sum(falls.values()), sum(items for _, _, items in both.values())
+            alone = 0 < SITS * whole <= falls[deepest] and both[deepest][2] < SITS * items
+            if alone and not words:
+                was, mean, _ = both[deepest]
+                words = f", in {kind} {deepest} ({numbers.value(was)} → {numbers.value(mean)})"
+                found["sits_in"] = {kind: deepest, "before": was, "now": mean}
+        return words, found
+
+    def _means(
+        self, steps: list[dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]]
+    ) -> dict[str, dict[str, tuple[float, int]]]:
+        """Kind → part → mean reward and number of rewards over some steps."""
+        found: dict[str, dict[str, tuple[float, int]]] = {}
+        for kind, names in self._names.items():
+            sums, items = np.zeros(len(names)), np.zeros(len(names), np.int64)
+            for of in steps:
+                if kind in of:
+                    of_sums, of_items = of[kind]
+                    sums[: len(of_sums)] += of_sums
+                    items[: len(of_items)] += of_items
+            found[kind] = {
+                names[at]: (float(sums[at] / items[at]), int(items[at]))
+                for at in np.flatnonzero(items).tolist()
+            }
+        return found
+
+
 def _pooled(counts: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
     """The largest parts, and the rest as one."""
     ordered = sorted(counts.items(), key=lambda part: -part[1][1])

@@ -29,10 +29,22 @@ RUN = {
     "env_version": "arith-3",
     "reward_version": "exact-2",
 }
-METRICS = (
-    "loss grad_norm learning_rate reward reward_std kl entropy clip_ratio/region_mean completion_length step_time "
-    "num_tokens epoch completions/clipped_ratio frac_reward_zero_std"
-).split()
+METRICS = [
+    "loss",
+    "grad_norm",
+    "learning_rate",
+    "reward",
+    "reward_std",
+    "kl",
+    "entropy",
+    "clip_ratio/region_mean",
+    "completion_length",
+    "step_time",
+    "num_tokens",
+    "epoch",
+    "completions/clipped_ratio",
+    "frac_reward_zero_std",
+]
 
 
 class Texts:

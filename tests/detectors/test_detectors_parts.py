@@ -82,3 +82,25 @@ def test_rare_success_is_told_by_family(tmp_path: Path) -> None:
         record["reward"] = 1.0 if record["family"] == "easy" else 0.0
     found = findings(tmp_path, made)["SPARSE_REWARD"]
     assert found.evidence["by_family"] == {"easy": 0.0, "carry": 0.0}
+
+
+def fallen(families: set[str]) -> list[dict[str, Any]]:
+    """A log whose rewards fall to 0 from step 21 on, in some families."""
+    made = log(lambda part, index: {"reward": 0.5 + index / 10})
+    for record in made[1:]:
+        if record["step"] > 20 and record["family"] in families:
+            record["reward"] = 0.0
+    return made
+
+
+def test_a_reward_that_falls_in_one_family_names_it(tmp_path: Path) -> None:
+    found = findings(tmp_path, fallen({"carry"}))["REWARD_COLLAPSE"]
+    assert found.summary.endswith(", in family carry (0.650 → 0)")
+    assert found.evidence["sits_in"] == {"family": "carry", "before": pytest.approx(0.65), "now": 0.0}
+    assert found.evidence["by_family"]["easy"] == {"before": pytest.approx(0.65), "now": pytest.approx(0.65)}
+
+
+def test_a_reward_that_falls_in_every_family_names_none(tmp_path: Path) -> None:
+    found = findings(tmp_path, fallen({"carry", "easy"}))["REWARD_COLLAPSE"]
+    assert "family" not in found.summary
+    assert "sits_in" not in found.evidence

@@ -1,0 +1,60 @@
+"""`python -m tests.bench`: every figure of the speed that is promised, as a ratio or a count in one run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.bench import following, judging, reading, screen
+from tests.bench.figures import Figure, table
+
+CASES = {
+    "version": reading.version,
+    "metrics": reading.metrics_log,
+    "ingest": reading.ingest,
+    "steps": judging.steps,
+    "live": judging.live,
+    "first-frame": screen.first_frame,
+    "replay": screen.replay,
+    "idle": following.idle,
+    "delay": following.delay,
+    "growing": following.many_growing,
+    "files": following.many_files,
+    "burst": following.burst,
+}
+
+
+def main() -> int:
+    """Measure, print the table, write JSON where asked to; 1 where a target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="smaller inputs; within about a minute")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    parser.add_argument("--only", choices=CASES, action="append", help="measure this alone")
+    options = parser.parse_args()
+    figures: list[Figure] = []
+    begin = time.perf_counter()
+    for name in options.only or CASES:
+        with tempfile.TemporaryDirectory(prefix="grpo-top-bench-") as folder:
+            sys.stderr.write(f"{name} … ")
+            sys.stderr.flush()
+            before = time.perf_counter()
+            figures += CASES[name](Path(folder), options.quick)
+            sys.stderr.write(f"{time.perf_counter() - before:.0f} s\n")
+    shape = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    sys.stdout.write(f"{table(figures)}\n\n{shape}; {time.perf_counter() - begin:.0f} s\n")
+    if options.json:
+        rows = [{**figure._asdict(), "met": figure.met} for figure in figures]
+        options.json.write_text(
+            json.dumps({"machine": shape, "quick": options.quick, "figures": rows}, indent=2) + "\n"
+        )
+    return int(any(figure.met is False for figure in figures))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

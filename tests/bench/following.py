@@ -1,0 +1,196 @@
+"""What it costs to follow a run: an idle one, many files that grow at once, a folder of very many files."""
+
+from __future__ import annotations
+
+import random
+import resource
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import orjson
+
+from grpo_top.config import Settings
+from grpo_top.monitor import LiveMonitor, Monitor
+from tests.bench.figures import Figure
+from tests.bench.inputs import RUN, metrics, rollout_records, write_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_top.snapshot import Snapshot
+
+
+class Follower:
+    """A live monitor whose newest picture can be waited for."""
+
+    def __init__(self, where: Path) -> None:
+        self.newest: Snapshot | None = None
+        self.pictures = 0
+        self._changed = threading.Condition()
+        self._live = LiveMonitor(Monitor([str(where)], Settings()), self._take)
+        self._live.start()
+
+    def wait(self, reached: int, seconds: float = 60.0) -> bool:
+        """Wait until so many rollouts or steps are in the newest picture."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._count() >= reached, seconds)
+
+    def stop(self) -> None:
+        """End the following."""
+        self._live.stop()
+        if self._live.error is not None:
+            raise self._live.error
+
+    def _take(self, snapshot: Snapshot) -> None:
+        with self._changed:
+            self.newest = snapshot
+            self.pictures += 1
+            self._changed.notify_all()
+
+    def _count(self) -> int:
+        return 0 if self.newest is None else self.newest.run.last_step or 0
+
+
+def idle(folder: Path, quick: bool) -> list[Figure]:
+    """A run in which nothing happens."""
+    log = folder / "idle.jsonl"
+    write_run(log, 2_560)
+    follower = Follower(log.parent)
+    follower.wait(10)
+    time.sleep(3.0)  # until files count as settled
+    share, pictures = _busy(4.0 if quick else 20.0, follower)
+    follower.stop()
+    log.unlink()
+    return [Figure("idle", share * 100, "%", 0.5, f"of a core; {pictures} pictures")]
+
+
+def delay(folder: Path, quick: bool) -> list[Figure]:
+    """From a line that is written to the picture that holds it."""
+    log = folder / "delay.jsonl"
+    log.write_bytes(orjson.dumps(RUN) + b"\n")
+    follower = Follower(folder)
+    chance = random.Random(1)
+    delays = []
+    with log.open("ab", buffering=0) as file:
+        for step in range(1, 30 if quick else 100):
+            time.sleep(0.05 + chance.random() * 0.2)
+            file.write(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}) + b"\n")
+            begin = time.perf_counter()
+            if not follower.wait(step):
+                raise RuntimeError("a step never came")
+            delays.append(time.perf_counter() - begin)
+    follower.stop()
+    log.unlink()
+    delays.sort()
+    at = delays[int(0.95 * len(delays))]
+    return [Figure("a line appended → in the picture", at * 1e3, "ms", 150.0, "95th percentile, local disk")]
+
+
+def many_growing(folder: Path, quick: bool) -> list[Figure]:
+    """240 files, to each of which a line is appended every second."""
+    seconds, files = (4 if quick else 20), 240
+    paths = [folder / f"worker-{number:03}.jsonl" for number in range(files)]
+    records = iter(rollout_records(10_000))
+    for path in paths:
+        path.write_bytes(_lines(records, 2))
+    follower = Follower(folder)
+    time.sleep(3.0)
+    before = _cpu()
+    begin = time.perf_counter()
+    wrote = 0.0
+    for second in range(seconds):
+        own = time.thread_time()
+        for path in paths:
+            with path.open("ab") as file:
+                file.write(_lines(records, 1))
+        wrote += time.thread_time() - own
+        time.sleep(max(0.0, begin + second + 1 - time.perf_counter()))
+    time.sleep(1.0)
+    spent = _cpu() - before - wrote
+    follower.stop()
+    found = follower.newest.rollouts.length if follower.newest else 0
+    expected = files * (2 + seconds) - len(range(0))
+    for path in paths:
+        path.unlink()
+    share = spent / (time.perf_counter() - begin)
+    detail = f"of a core; {found:,} of {expected:,} records seen"
+    return [Figure("240 files that grow at once", share * 100, "%", 3.0, detail)]
+
+
+def many_files(folder: Path, quick: bool) -> list[Figure]:
+    """A folder of 20,000 small files: until all are read, and what following them costs."""
+    count = 4_000 if quick else 20_000
+    records = iter(rollout_records(10_000, with_texts=False))
+    place = folder / "many"
+    place.mkdir()
+    for number in range(count):
+        (place / f"step_{number:06}.jsonl").write_bytes(_lines(records, 1))
+    begin = time.perf_counter()
+    monitor = Monitor([str(place)], Settings())
+    monitor.poll(0.0)
+    found = time.perf_counter() - begin
+    monitor.read_all()
+    read = time.perf_counter() - begin
+    begin = time.process_time()
+    for _ in range(20):
+        monitor.poll(0.05)
+    poll = (time.process_time() - begin) / 20
+    seen = monitor.ledger.history.length
+    detail = f"{count:,} files; read after {read:.1f} s, {count - seen} missed"
+    return [
+        Figure("a folder of very many files: found", found, "s", 2.0, detail),
+        Figure("a folder of very many files: one poll", poll * 1e3, "ms", None, "4 a second at most"),
+    ]
+
+
+def burst(folder: Path, quick: bool) -> list[Figure]:
+    """500 steps a second for some seconds: nothing may be lost."""
+    seconds = 2 if quick else 10
+    log = folder / "burst.jsonl"
+    log.write_bytes(orjson.dumps(RUN) + b"\n")
+    follower = Follower(folder)
+    chance = random.Random(3)
+    begin = time.perf_counter()
+    step = 0
+    with log.open("ab", buffering=0) as file:
+        for tick in range(seconds * 20):
+            lines = []
+            for _ in range(25):
+                step += 1
+                lines.append(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}))
+            file.write(b"\n".join(lines) + b"\n")
+            time.sleep(max(0.0, begin + (tick + 1) / 20 - time.perf_counter()))
+    end = time.perf_counter()
+    complete = follower.wait(step)
+    behind = time.perf_counter() - end
+    steps = follower.newest.run.steps if follower.newest else 0
+    follower.stop()
+    log.unlink()
+    detail = f"{step:,} steps written, {behind:.1f} s behind at the end"
+    return [
+        Figure(
+            "a burst of 500 steps a second: lost", step - steps if complete else step, "steps", 0.0, detail
+        )
+    ]
+
+
+def _lines(records: object, count: int) -> bytes:
+    found = []
+    while len(found) < count:
+        record = next(records)  # type: ignore[call-overload]
+        if record["kind"] == "rollout":
+            found.append(orjson.dumps(record))
+    return b"\n".join(found) + b"\n"
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _busy(seconds: float, follower: Follower) -> tuple[float, int]:
+    """Share of a core that this process uses while it does nothing else, and the pictures that were made."""
+    before, pictures, begin = _cpu(), follower.pictures, time.perf_counter()
+    time.sleep(seconds)
+    return (_cpu() - before) / (time.perf_counter() - begin), follower.pictures - pictures

@@ -1,0 +1,148 @@
+"""What a finished step costs beyond parsing, and whether that grows with the run."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import TYPE_CHECKING
+
+from grpo_top.config import Settings
+from grpo_top.formats.base import RunContext
+from grpo_top.formats.native import NativeReader
+from grpo_top.ledger import Ledger
+from grpo_top.monitor import Monitor
+from grpo_top.picture import picture
+from grpo_top.records import NOWHERE, Rollout, Step
+from tests.bench.figures import Figure
+from tests.bench.inputs import rollout_records, write_metrics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from grpo_top.records import Record
+    from grpo_top.snapshot import Snapshot
+
+MEASURED = 60
+
+
+class Timed(Ledger):
+    """A ledger that notes what statistics and detectors of each step cost."""
+
+    def __init__(self) -> None:
+        super().__init__(Settings())
+        self.facts: list[float] = []
+        self.detectors: list[float] = []
+        make, judge = self._facts, self.judge.observe
+
+        def timed_facts(step: int) -> object:
+            begin = time.process_time()
+            found = make(step)
+            self.facts.append(time.process_time() - begin)
+            return found
+
+        def timed_observe(facts: object) -> None:
+            begin = time.process_time()
+            judge(facts)  # type: ignore[arg-type]
+            self.detectors.append(time.process_time() - begin)
+
+        self._facts = timed_facts  # type: ignore[method-assign, assignment]
+        self.judge.observe = timed_observe  # type: ignore[method-assign, assignment]
+
+
+def steps(folder: Path, quick: bool) -> list[Figure]:
+    """Statistics and detectors of a step of 256 rollouts, early in a run and late in it; a picture of a long run."""
+    late = 3_000 if quick else 100_000
+    ledger = Timed()
+    pattern = _steps_of_records(MEASURED)
+    step = _feed(ledger, pattern, 0)
+    early = _cost_of(ledger)
+    # In between, steps of few rollouts: what may grow grows with steps, and not with what one holds.
+    few = [[*records[:16], records[-1]] for records in pattern]
+    while step < late:
+        step = _feed(ledger, few, step)
+    picture_cost = statistics.median(_picture_cost(ledger) for _ in range(9))
+    _feed(ledger, pattern, step)
+    at_end = _cost_of(ledger)
+    facts, detectors = early
+    return [
+        Figure(
+            "a finished step: statistics and detectors",
+            (facts + detectors) * 1e3,
+            "ms",
+            2.0,
+            f"256 rollouts: statistics {facts * 1e3:.2f} ms, detectors {detectors * 1e3:.2f} ms CPU",
+        ),
+        Figure("a finished step: detectors and verdicts", detectors * 1e3, "ms", 1.0, "of the same"),
+        Figure(
+            f"a finished step at step {late:,} against step 60",
+            sum(at_end) / sum(early),
+            "x",
+            1.2,
+            f"{sum(at_end) * 1e3:.2f} ms against {sum(early) * 1e3:.2f} ms",
+        ),
+        Figure(
+            f"one picture of a run of {late:,} steps", picture_cost * 1e3, "ms", None, "4 a second at most"
+        ),
+    ]
+
+
+def live(folder: Path, quick: bool) -> list[Figure]:
+    """A verdict and a picture after every single step of a growing log of metrics."""
+    whole = folder / "whole.jsonl"
+    count = 500 if quick else 2_000
+    write_metrics(whole, count)
+    log = folder / "growing.jsonl"
+    monitor = Monitor([str(log)], Settings())
+    pieces = whole.read_bytes().splitlines(keepends=True)
+    log.write_bytes(pieces[0])
+    begin = time.process_time()
+    with log.open("ab", buffering=0) as file:
+        for piece in pieces[1:]:
+            file.write(piece)
+            monitor.poll(1.0)
+            monitor.snapshot()
+    spent = time.process_time() - begin
+    detail = f"{count:,} steps, polled and pictured after each: {spent:.2f} s CPU"
+    return [Figure("live: verdicts after every step", spent / count * 1e3, "ms", None, detail)]
+
+
+def _steps_of_records(count: int) -> list[list[Record]]:
+    reader = NativeReader(RunContext())
+    found: list[list[Record]] = [[]]
+    for raw in rollout_records(count, with_texts=True):
+        if raw["kind"] == "eval":
+            continue
+        found[-1].append(reader.record(raw, NOWHERE))
+        if raw["kind"] == "step":
+            found.append([])
+    return found[:-1]
+
+
+def _feed(ledger: Ledger, pattern: list[list[Record]], after: int) -> int:
+    """Take the steps of a pattern in, numbered anew; the last number."""
+    for number, records in enumerate(pattern, after + 1):
+        rollouts = [record._replace(step=number) for record in records if isinstance(record, Rollout)]
+        ledger.add_rollouts(rollouts, 0, "bench")
+        for record in records:
+            if isinstance(record, Step):
+                ledger.add_step(record._replace(step=number), "bench", "grpo-top")
+        ledger.judge_finished()
+    return after + len(pattern)
+
+
+def _cost_of(ledger: Timed) -> tuple[float, float]:
+    """Median costs of the last steps: statistics, detectors."""
+    half = MEASURED // 2
+    return statistics.median(ledger.facts[-half:]), statistics.median(ledger.detectors[-half:])
+
+
+def _picture_cost(ledger: Ledger) -> float:
+    begin = time.process_time()
+    _picture(ledger)
+    return time.process_time() - begin
+
+
+def _picture(ledger: Ledger) -> Snapshot:
+    return picture(
+        ledger, now=0.0, finished=False, reading=None, sources=(), left_out=(), read=lambda _: None
+    )  # type: ignore[arg-type, return-value]

@@ -1,0 +1,62 @@
+"""What it costs to read a log that is there: `check`, and the memory that it takes."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from tests.bench.figures import Figure
+from tests.bench.inputs import write_metrics, write_run
+from tests.bench.processes import BARE_LOOP, Cost, cost, grpo_top, in_turn, least, python
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STEPS_OF_METRICS = 2_000
+
+
+def ingest(folder: Path, quick: bool) -> list[Figure]:
+    """`check` on rollouts with texts against a bare loop of `orjson.loads` over the same file; its memory."""
+    few, many = (30_000, 60_000) if quick else (500_000, 750_000)
+    log = folder / "rollouts.jsonl"
+    write_run(log, few)
+    size = log.stat().st_size
+    check, bare = grpo_top("check", "--fail-on", "never", str(log)), python("-c", BARE_LOOP, str(log))
+    loops, checks = in_turn(3, bare, check)
+    ratio = statistics.median(one.cpu / other.cpu for one, other in zip(checks, loops, strict=True))
+    first = max(checks, key=lambda one: one.memory)
+    write_run(log, many)
+    second: Cost = cost(check)
+    log.unlink()
+    detail = f"{few:,} rollouts, {size / 1e6:,.0f} MB: {least(checks):.2f} s CPU, loop {least(loops):.2f} s"
+    return [
+        Figure("check: ingest against a bare loop", ratio, "x", 4.0, detail),
+        Figure("check: peak memory", first.memory / 1e6, "MB", 300.0, f"{few:,} rollouts"),
+        Figure(
+            "check: memory of a further rollout",
+            (second.memory - first.memory) / (many - few),
+            "B",
+            120.0,
+            f"from {few:,} to {many:,} rollouts",
+        ),
+    ]
+
+
+def metrics_log(folder: Path, quick: bool) -> list[Figure]:
+    """`check` on a log of metrics alone, the whole process, against what starting Python costs."""
+    log = folder / "metrics.jsonl"
+    write_metrics(log, STEPS_OF_METRICS)
+    times = 3 if quick else 9
+    nothing, checks = in_turn(times, python("-c", "pass"), grpo_top("check", "--fail-on", "never", str(log)))
+    ratio = statistics.median(one.cpu / other.cpu for one, other in zip(checks, nothing, strict=True))
+    detail = f"{STEPS_OF_METRICS:,} steps: {least(checks):.2f} s CPU, {checks[0].memory / 1e6:.0f} MB"
+    return [Figure("check: 2,000 steps of metrics against `python -c pass`", ratio, "x", None, detail)]
+
+
+def version(folder: Path, quick: bool) -> list[Figure]:
+    """`--version` against what starting Python costs."""
+    times = 9 if quick else 25
+    nothing, said = in_turn(times, python("-c", "pass"), grpo_top("--version"))
+    ratio = statistics.median(one.cpu / other.cpu for one, other in zip(said, nothing, strict=True))
+    detail = f"{least(said) * 1e3:.0f} ms CPU, Python itself {least(nothing) * 1e3:.0f} ms"
+    return [Figure("--version against `python -c pass`", ratio, "x", 2.5, detail)]
