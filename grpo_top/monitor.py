@@ -207,9 +207,10 @@ class Monitor:
                 case Step():
                     ledger.add_step(record, intake.claim.writer + record.writer, intake.format.name)
                 case Run():
-                    if rollouts:  # what it changes holds from the step after them on
-                        ledger.add_rollouts(rollouts, intake.number, intake.claim.writer)
-                        rollouts = []
+                    # What it changes holds from the step after the rollouts before it on.
+                    self._gather(rollouts, intake)
+                    self._flush()
+                    rollouts = []
                     ledger.add_run(record)
                 case Eval():
                     ledger.add_eval(record)
@@ -221,6 +222,10 @@ class Monitor:
                     pass  # hand scores come with the grading screen
         if looks:
             ledger.add_looks(looks, intake.number, intake.claim.writer)
+        self._gather(rollouts, intake)
+
+    def _gather(self, rollouts: list[Rollout], intake: Intake) -> None:
+        """Take rollouts in together with others."""
         if rollouts:
             self._gathered.append((rollouts, intake.number, intake.claim.writer))
         if sum(len(part) for part, _, _ in self._gathered) >= TOGETHER:
