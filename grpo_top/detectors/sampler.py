@@ -309,8 +309,8 @@ class SamplerDrift(Detector):
         name, first = drifts[0]
         whom = f"sampler {', '.join(first.samplers)}" if first.partial and first.samplers else "the sampler"
         steps = [
-            self.page.try_next[0],
             f"Pass {name} {numbers.setting(first.reference)} with each request, and restart {whom}",
+            self.page.try_next[0],
             f"If {numbers.setting(first.value)} is meant, write it into the run record",
         ]
         if self._first_step is not None and first.since > self._first_step:

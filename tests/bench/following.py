@@ -110,7 +110,7 @@ def many_growing(folder: Path, quick: bool) -> list[Figure]:
     spent = _cpu() - before - wrote
     follower.stop()
     found = follower.newest.rollouts.length if follower.newest else 0
-    expected = files * (2 + seconds) - len(range(0))
+    expected = files * (2 + seconds)
     for path in paths:
         path.unlink()
     share = spent / (time.perf_counter() - begin)
@@ -132,10 +132,12 @@ def many_files(folder: Path, quick: bool) -> list[Figure]:
     found = time.perf_counter() - begin
     monitor.read_all()
     read = time.perf_counter() - begin
+    for _ in range(50):  # until files count as quiet
+        monitor.poll(1.0)
     begin = time.process_time()
-    for _ in range(20):
-        monitor.poll(0.05)
-    poll = (time.process_time() - begin) / 20
+    for _ in range(64):
+        monitor.poll(1.0)
+    poll = (time.process_time() - begin) / 64
     seen = monitor.ledger.history.length
     detail = f"{count:,} files; read after {read:.1f} s, {count - seen} missed"
     return [

@@ -29,22 +29,20 @@ RUN = {
     "env_version": "arith-3",
     "reward_version": "exact-2",
 }
-METRICS = [
-    "loss",
-    "grad_norm",
-    "learning_rate",
-    "reward",
-    "reward_std",
-    "kl",
-    "entropy",
-    "clip_ratio/region_mean",
-    "completion_length",
-    "step_time",
-    "num_tokens",
-    "epoch",
-    "completions/clipped_ratio",
-    "frac_reward_zero_std",
-]
+METRICS = (
+    *(
+        "loss",
+        "grad_norm",
+        "learning_rate",
+        "reward",
+        "reward_std",
+        "kl",
+        "entropy",
+        "step_time",
+        "num_tokens",
+    ),
+    *("clip_ratio/region_mean", "completions/clipped_ratio", "completion_length", "frac_reward_zero_std"),
+)
 
 
 class Texts:
