@@ -239,7 +239,7 @@ class History:
             known.by_prompt |= label.startswith(_BY_PROMPT)
             group = known.labels.setdefault(f"{split}{label}", len(known.labels))
             found = self._indices(known, group, given[start:stop], source, step)
-            self._replace(known.seen.setdefault(group, {}), found, tasks, start, source, step)
+            self._replace(known.seen.setdefault(group, {}), found, tasks, sources, start, step)
             groups += [group] * (stop - start)
             indices += found
             start = stop
@@ -264,12 +264,12 @@ class History:
         seen: dict[int, int],
         indices: list[int],
         tasks: Sequence[int],
+        sources: Sequence[int],
         start: int,
-        source: int,
         step: int,
     ) -> None:
         """Note where rollouts of one group lie, the `start`-th of the batch on; the same ones from before fall."""
-        first = self.length + start
+        first, source = self.length + start, sources[start]
         if len(set(indices)) == len(indices) and seen.keys().isdisjoint(indices):
             seen.update(zip(indices, range(first, first + len(indices)), strict=True))
             return
@@ -277,7 +277,7 @@ class History:
             before = seen.get(index)
             if before is not None and self._task(before, tasks) == tasks[row - self.length]:
                 self._replaced_in_batch.append(before)
-                if step < self._newest[source] and self._is_of(source, before):
+                if step < self._newest[source] and self._source(before, sources) == source:
                     self.restarts.setdefault(step, self._newest[source])
             seen[index] = row
 
@@ -285,9 +285,9 @@ class History:
         """The task of a row, which may be one of those that are just being added."""
         return tasks[row - self.length] if row >= self.length else int(self.columns["task"].view()[row])
 
-    def _is_of(self, source: int, row: int) -> bool:
-        """Whether a row came from a source; those past the end are just being added by it."""
-        return row >= self.length or int(self.columns["source"].view()[row]) == source
+    def _source(self, row: int, sources: Sequence[int]) -> int:
+        """The source of a row, which may be one of those that are just being added."""
+        return sources[row - self.length] if row >= self.length else int(self.columns["source"].view()[row])
 
     def _forget_before(self, source: int, step: int, known: StepRows) -> None:
         row, again = self._began[source]
