@@ -213,8 +213,9 @@ class Ledger:
         steps = self.table.steps
         reached = self.judge.state.step
         start = 0 if reached is None else int(np.searchsorted(steps, reached, side="right"))
-        for step in steps[start : int(np.searchsorted(steps, last, side="right"))].tolist():
-            self.judge.observe(self._facts(step))
+        todo = steps[start : int(np.searchsorted(steps, last, side="right"))].tolist()
+        for more, step in zip(range(len(todo) - 1, -1, -1), todo, strict=True):
+            self.judge.observe(self._facts(step), more)
 
     @property
     def finished(self) -> bool:

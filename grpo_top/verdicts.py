@@ -39,6 +39,8 @@ GROUP_COLUMNS: dict[str, DTypeLike] = {
 """Columns over every train group of every judged step."""
 
 CHECKPOINT_EVERY = 16
+CATCHING_UP = 64
+"""With more steps to judge at once, checkpoints lie four times as far apart: what is late is late by little."""
 CHECKPOINTS = 8
 
 
@@ -130,8 +132,8 @@ class Judge:
         for column in self.groups.values():
             column.cut(self.state.groups)
 
-    def observe(self, facts: StepFacts) -> None:
-        """Judge the next finished step."""
+    def observe(self, facts: StepFacts, more: int = 0) -> None:
+        """Judge the next finished step; `more` of them follow at once."""
         state = self.state
         self.steps.extend([facts.step])
         evaluated = ("heldout",) if facts.evals else ()
@@ -158,7 +160,7 @@ class Judge:
         state.judged += 1
         self._facts = facts
         state.groups = self.groups["step"].length
-        if state.judged % CHECKPOINT_EVERY == 0:
+        if state.judged % (CHECKPOINT_EVERY * (4 if more > CATCHING_UP else 1)) == 0:
             self._checkpoints.append(fork(state))
             if len(self._checkpoints) > CHECKPOINTS:
                 self._thin()

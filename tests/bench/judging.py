@@ -40,9 +40,9 @@ class Timed(Ledger):
             self.facts.append(time.process_time() - begin)
             return found
 
-        def timed_observe(facts: object) -> None:
+        def timed_observe(facts: object, more: int = 0) -> None:
             begin = time.process_time()
-            judge(facts)  # type: ignore[arg-type]
+            judge(facts, more)  # type: ignore[arg-type]
             self.detectors.append(time.process_time() - begin)
 
         self._facts = timed_facts  # type: ignore[method-assign, assignment]

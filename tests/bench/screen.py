@@ -43,7 +43,7 @@ def first_frame(folder: Path, quick: bool) -> list[Figure]:
     ratios, pictures = [], []
     for _ in range(3 if quick else 9):
         bare = _until(python("-c", BARE_APP), b"hello bare")
-        ratios.append(_until(grpo_top(str(folder)), b" grpo-top ") / bare)
+        ratios.append(_until(grpo_top(str(folder)), b"grpo-top") / bare)
         pictures.append(_until(grpo_top(str(folder)), b"TRIAGE") / bare)
     return [
         Figure(
