@@ -250,13 +250,20 @@ async def test_a_newer_picture_keeps_what_is_selected():
         await opened(pilot, FindingsScreen())
         await pilot.press("down")
         app.take(replace(sampler_cold(), version=app.view.snapshot.version + 1))
-        await pilot.pause(0.6)
-        assert any("▸▲ 3 UNIFORM_COMPONENT" in line for line in lines(app))
+        assert await shows(pilot, "▸▲ 3 UNIFORM_COMPONENT")
 
         gone = tuple(found for found in sampler_cold().findings if found.id != "UNIFORM_COMPONENT")
         app.take(replace(sampler_cold(), version=app.view.snapshot.version + 2, findings=gone))
-        await pilot.pause(0.6)
-        assert any("▸✖ 4 SAMPLER_DRIFT" in line for line in lines(app))
+        assert await shows(pilot, "▸✖ 4 SAMPLER_DRIFT")
+
+
+async def shows(pilot, text: str) -> bool:
+    """Whether a text comes onto the screen within some seconds: what is not a new step is drawn once a second."""
+    for _ in range(40):
+        if any(text in line for line in lines(pilot.app)):
+            return True
+        await pilot.pause(0.1)
+    return False
 
 
 # ---- where it leads
