@@ -30,6 +30,12 @@ _BY_PROMPT = "\0"
 _NO_REWARDS: Mapping[str, float | None] = {}
 
 
+_NO_LABELS: dict[str, int] = {}
+_NONE_SEEN: dict[int, dict[int, int]] = {}
+_NO_COUNTS: dict[int, int] = {}
+"""What closed steps share: a run has a hundred thousand of them."""
+
+
 class StepRows:
     """Which rows belong to a step, and which rollout each of them is."""
 
@@ -52,7 +58,7 @@ class StepRows:
     def close(self) -> None:
         """Give up what only new rows need."""
         self.packed = _LABEL_END.join(self.labels)
-        self.labels, self.seen, self.counts = {}, {}, {}
+        self.labels, self.seen, self.counts = _NO_LABELS, _NONE_SEEN, _NO_COUNTS
 
     def take(self, first: int, stop: int) -> None:
         """Note that the rows from `first` to `stop`, newer than any before, are of this step."""
@@ -205,7 +211,7 @@ class History:
 
     def _reopen(self, step: int, known: StepRows) -> None:
         known.labels = {label: number for number, label in enumerate(known.label_list())}
-        known.packed = None
+        known.packed, known.seen, known.counts = None, {}, {}
         rows = self.rows_of(step)
         groups, indices = (self.columns[name].view()[rows].tolist() for name in ("group", "index"))
         for group, index, row in zip(groups, indices, rows.tolist(), strict=True):
