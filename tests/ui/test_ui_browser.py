@@ -31,11 +31,6 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     return recorded(tmp_path_factory.mktemp("cold"), "sampler_cold", LAST)
 
 
-@pytest.fixture(scope="module")
-def truncated(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("truncated"), "truncation", 30)
-
-
 def browser(snapshot: Snapshot, **options: object) -> Shown:
     return Shown(snapshot, BrowserScreen, **options)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rollout_screens import read, recorded
+from rollout_screens import read
 
 from grpo_top.ui.rollouts.catalogue import Catalogue
 from grpo_top.ui.rollouts.columns import Columns
@@ -39,11 +39,6 @@ def matches(directory: Path, text: str, *rollouts: dict[str, Any]) -> list[bool]
     snapshot = read(directory, [RUN, *rollouts, {"kind": "step", "step": 1, "metrics": {}}])
     found = Catalogue(snapshot, parse(text, snapshot.run.components)).matching
     return found.tolist()
-
-
-@pytest.fixture(scope="module")
-def cold(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("cold"), "sampler_cold", 110)
 
 
 def test_no_terms_find_everything():

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from rollout_screens import (
     cold_replay,
     line_with,
     lines,
     read,
-    recorded,
     replay,
     settled,
     shown,
@@ -26,21 +24,6 @@ if TYPE_CHECKING:
     from grpo_top.snapshot import Snapshot
 
 WIDE, MIDDLE = (160, 45), (120, 40)
-
-
-@pytest.fixture(scope="module")
-def cold(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("cold"), "sampler_cold", 110)
-
-
-@pytest.fixture(scope="module")
-def truncated(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("truncated"), "truncation", 30)
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return read(tmp_path_factory.mktemp("tools"), tool_records())
 
 
 async def test_playing_turns_goes_on_turn_by_turn_and_stops_at_the_last(tools: Snapshot) -> None:

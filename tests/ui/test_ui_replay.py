@@ -14,7 +14,6 @@ from rollout_screens import (
     line_with,
     lines,
     read,
-    recorded,
     replay,
     row_of,
     settled,
@@ -31,21 +30,6 @@ if TYPE_CHECKING:
     from grpo_top.snapshot import Snapshot
 
 WIDE, MIDDLE, NARROW = (160, 45), (120, 40), (80, 24)
-
-
-@pytest.fixture(scope="module")
-def cold(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("cold"), "sampler_cold", 110)
-
-
-@pytest.fixture(scope="module")
-def truncated(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return recorded(tmp_path_factory.mktemp("truncated"), "truncation", 30)
-
-
-@pytest.fixture(scope="module")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
-    return read(tmp_path_factory.mktemp("tools"), tool_records())
 
 
 # ---- the screen at three widths
