@@ -153,9 +153,20 @@ class SamplerLook(NamedTuple):
 
     sampler: str
     sampling: Sampling | None = None
+    """What it resolves where a request leaves everything out, under the names of `normal_sampling`."""
     weight_version: str | None = None
     counters: Mapping[str, float] | None = None
+    """Totals that only grow, until the server restarts: `requests`, `finish{stop}`, `generation_tokens`, …"""
     time: float | None = None
+    engine: str | None = None
+    """`vllm`, `sglang`, …"""
+    model: str | None = None
+    origins: Mapping[str, str] | None = None
+    """Setting → how its value gets there, in words: `the model's generation_config.json`."""
+    gauges: Mapping[str, float] | None = None
+    """What rises and falls: `running`, `waiting`, `cache_use`."""
+    unknown: Sequence[str] = ()
+    """What could not be asked, and which flag of the server opens it: one line each."""
 
 
 class Grade(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -243,6 +243,38 @@ class Groups:
     """See `grpo_top.verdicts.GROUP_COLUMNS`."""
 
 
+class SamplerChange(NamedTuple):
+    """What a sampler was found to hold, from a step on."""
+
+    step: int
+    """The newest step when it was seen."""
+    time: float | None
+    sampling: Sampling | None
+    weight_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerFacts:
+    """One inference server as its looks show it; the state of the connection is its source's."""
+
+    name: str
+    engine: str | None = None
+    model: str | None = None
+    asked: float | None = None
+    """When it last answered, seconds since the epoch."""
+    sampling: Sampling | None = None
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Setting → how its value gets there, in words."""
+    weight_version: str | None = None
+    changes: tuple[SamplerChange, ...] = ()
+    """The first look, then each one that found something else; the oldest between are dropped past a bound."""
+    finished: Mapping[str, float] = field(default_factory=dict)
+    """Finish reason → requests that ended so over the last looks."""
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    """What could not be asked, and which flag of the server opens it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """One picture of a run."""
@@ -286,6 +318,8 @@ class Snapshot:
     """The rollout of a row of `rollouts` with its text, read again from its file; safe from any thread."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """The trainer's own metric names → the canonical series that each is read as, None where it is none."""
+    samplers: tuple[SamplerFacts, ...] = ()
+    """Inference servers that are looked at, in the order in which they were named."""
 
 
 @dataclass(frozen=True, slots=True)
