@@ -60,6 +60,7 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
         yield from _wrapped(f"cleared: {finding.id}, steps {_episodes(finding)}: {safe(finding.summary)}")
     yield from _outcome_lines(outcome(snapshot))
     yield from _unknown_lines(snapshot)
+    yield from map(safe, snapshot.defects)
     if snapshot.skipped_count:
         yield ""
         yield f"{snapshot.skipped_count:,} records skipped, the first of them:"

@@ -61,6 +61,8 @@ COLUMNS: dict[str, DTypeLike] = {
 }
 """Column name → type. Integers hold -1 for unknown, floats NaN for unknown and ±inf for "not finite"."""
 
+LARGEST = 1e150
+"""A number past it counts as not finite: its square is none that a computer can hold."""
 _SPLITS: dict[str | None, int] = {TRAIN: SPLIT_TRAIN, EVAL: SPLIT_EVAL, REQUEST: SPLIT_REQUEST}
 _NAMED = {
     "finish": "finish_reason",
@@ -103,20 +105,20 @@ def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str,
         "verifier_known": _either(fields["verifier_raw"], fields["verifier_error"]),
         "verifier_raw": _hashes(fields["verifier_raw"]),
         "logp_diff": _logp_differences(fields["logprobs_sampler"], fields["logprobs_trainer"]),
-        "offset": _integers(offsets, COLUMNS["offset"]),
-        "length": _integers(lengths, COLUMNS["length"]),
-        "part": _integers(parts, COLUMNS["part"]),
+        "offset": integers(offsets, COLUMNS["offset"]),
+        "length": integers(lengths, COLUMNS["length"]),
+        "part": integers(parts, COLUMNS["part"]),
         "live": 1,
     }
     for column, field in _COUNTED.items():
-        found[column] = _integers(fields[field], COLUMNS[column])
+        found[column] = integers(fields[field], COLUMNS[column])
     for column, field in _NAMED.items():
         found[column] = _each(fields[field], names[column].id, names[column].ids)
     tasks = fields["task"] if None not in fields["task"] else _task_names(rollouts)
     found["task"] = names["task"].ids(tasks)
     found["policy_end"] = found["policy_start"]
     if any(end is not None for end in fields["policy_version_end"]):
-        found["policy_end"] = _integers(
+        found["policy_end"] = integers(
             _filled(fields["policy_version_end"], fields["policy_version"]), COLUMNS["policy_end"]
         )
     found["text"], found["loop"], found["gibberish"] = _texts(rollouts)
@@ -140,7 +142,7 @@ def completion_of(rollout: Rollout) -> str | None:
 
 def finite_or_inf(value: float) -> float:
     """A column's number: NaN is unknown there, so a NaN that was logged is kept as infinite, "not finite"."""
-    return value if math.isfinite(value) else math.inf
+    return value if abs(value) <= LARGEST else math.inf
 
 
 def numbers(values: Sequence[float | None]) -> Any:
@@ -148,7 +150,7 @@ def numbers(values: Sequence[float | None]) -> Any:
     if _all_the_same(values) and values[0] is None:
         return math.nan
     numbers: NDArray[np.float64] = np.array(values, np.float64)  # None becomes NaN, unknown
-    if not np.isfinite(numbers).all():
+    if not (np.abs(numbers) <= LARGEST).all():
         for place, value in enumerate(values):
             if value is not None:
                 numbers[place] = finite_or_inf(value)
@@ -169,7 +171,8 @@ def _each(
     return of_all(values) if of_all else list(map(of_one, values))
 
 
-def _integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
+def integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
+    """Values of an integer column: -1 unknown, those past its range cut to it."""
     limits = np.iinfo(dtype)
 
     def within(value: int | None) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right, insort
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top.encode import finite_or_inf
 from grpo_top.facts import EvalPoint
 from grpo_top.formats.names import heldout_value
 from grpo_top.snapshot import Series
@@ -96,7 +96,7 @@ class Evals:
                 name,
                 origin,
                 np.array([point.step for point in points], np.int64),
-                np.array([point.value if math.isfinite(point.value) else math.inf for point in points]),
+                np.array([finite_or_inf(point.value) for point in points]),
             )
         return found
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from grpo_top.columns import Column, Interner
-from grpo_top.encode import COLUMNS, encode, numbers, prompt_of
+from grpo_top.encode import COLUMNS, encode, integers, numbers, prompt_of
 from grpo_top.snapshot import Rollouts
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ class History:
             else np.repeat([of for _, of in parts], [len(part) for part, _ in parts])
         )
         values["sampling"] = self._sampling_ids_of(rollouts)
-        values["group"], values["index"] = self._place(rollouts, values, parts)
+        values["group"], indices = self._place(rollouts, values, parts)
+        values["index"] = integers(indices, COLUMNS["index"])
         first, self.length = self.length, self.length + len(rollouts)
         for name, column in self.columns.items():
             column.write(first, self.length, values[name])

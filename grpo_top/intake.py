@@ -6,11 +6,13 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from grpo_top.completions import text_key
+from grpo_top import defects
 from grpo_top.formats.choice import NOT_READ, is_read
 from grpo_top.formats.registry import choose
 from grpo_top.records import Skipped
 from grpo_top.snapshot import SkippedRecord, SourceFacts
-from grpo_top.sources.access import read_head
+from grpo_top.sources.access import read_head, read_range, read_whole
 from grpo_top.sources.database import MAGIC, head_of_database
 from grpo_top.sources.files import Tail, WholeFile
 from grpo_top.sources.pieces import ByteTail
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from grpo_top.formats.base import Claim, Format, Reader, RunContext
-    from grpo_top.records import Record
+    from grpo_top.records import Location, Record, Rollout
     from grpo_top.sources.lines import Lines
 
 HEAD_BYTES = 64 << 10
@@ -57,6 +59,8 @@ class Intake:
         self._cut = False
         self._is_read: bool | None = None
         """Whether it is of the run that is read; None until all files that are there have been found."""
+        self._defect = ""
+        """What is said of a failure of our own, since which the file is not read."""
         self.quiet_looks = 0
         """Looks in a row that found nothing new."""
         self.rewritten = False
@@ -76,7 +80,12 @@ class Intake:
 
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
-        records = self._look(last)
+        records = None
+        try:
+            if not self._defect:
+                records = self._look(last)
+        except Exception as error:  # one source that fails must not take the others with it
+            self._defect = defects.defect(self.where, error, "is not read any further")
         self.quiet_looks = self.quiet_looks + 1 if records is None else 0
         return records
 
@@ -100,6 +109,18 @@ class Intake:
             self.reader = self.format.reader(self.path, self.claim, self._context)
         return self._count(self.reader.whole(data))
 
+    def find(self, location: Location) -> Rollout | None:
+        """The rollout that lies there, with its text; OSError, EOFError or zlib.error where it cannot be read."""
+        if self.claim.feed == "database":
+            return self.reader.find(self.path, location)
+        offset, length = location.offset, location.length
+        data = read_range(self.path, offset, length) if length else read_whole(self.path)
+        return self.reader.replay(data, location)
+
+    def text_key(self, completion: str) -> int:
+        """The value of the column `text` for a rollout of this source with that completion."""
+        return text_key(completion)
+
     def facts(self) -> SourceFacts:
         """What the screen and `inspect` show of this source."""
         left_out = self._is_read is False
@@ -111,10 +132,10 @@ class Intake:
             records=self.records,
             bytes=self._file.size,
             skipped=self.skipped,
-            state="left out" if left_out else str(self._file.state),
+            state="left out" if left_out else "error" if self._defect else str(self._file.state),
             note=NOT_READ
             if left_out
-            else self._file.note or self.reader.note or (LAST_LINE_CUT if self._cut else ""),
+            else self._defect or self._file.note or self.reader.note or (LAST_LINE_CUT if self._cut else ""),
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:

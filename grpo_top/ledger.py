@@ -12,7 +12,7 @@ import numpy as np
 
 from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
-from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
+from grpo_top.encode import LARGEST, SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
 from grpo_top.facts import Batch, RunChange, RunState, StepFacts
 from grpo_top.formats.names import canonical_keys, canonical_values
@@ -345,7 +345,8 @@ class Ledger:
         name = self._framework(framework)
         if not record.metrics.keys() <= self.keys.keys():
             self.keys |= canonical_keys(name, record.metrics)
-        return canonical_values(name, record.metrics)
+        values = canonical_values(name, record.metrics)
+        return {series: value if abs(value) <= LARGEST else math.inf for series, value in values.items()}
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name

@@ -117,6 +117,7 @@ def picture(
         eval_batch=ledger.eval_batch,
         read=read,
         keys=dict(ledger.keys),
+        defects=tuple(judge.defects.values()),
     )
 
 

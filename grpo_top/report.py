@@ -87,6 +87,8 @@ def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
         }
         for record in snapshot.skipped
     ]
+    if snapshot.defects:
+        found["defects"] = list(snapshot.defects)
     return found
 
 
@@ -152,6 +154,7 @@ def inspect_text(snapshot: Snapshot) -> str:
     lines = ["sources"]
     lines += [safe(f"  {line}") for line in _source_lines(snapshot.sources)]
     lines += [safe(f"  left out: {line}") for line in snapshot.left_out]
+    lines += [safe(f"  {line}") for line in snapshot.defects]
     if not snapshot.run.rollouts:
         formats = dict.fromkeys(source.format for source in snapshot.sources)
         own = [snapshot.run.framework] if snapshot.run.framework in formats else formats

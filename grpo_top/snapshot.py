@@ -318,6 +318,8 @@ class Snapshot:
     """The rollout of a row of `rollouts` with its text, read again from its file; safe from any thread."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """The trainer's own metric names → the canonical series that each is read as, None where it is none."""
+    defects: tuple[str, ...] = ()
+    """Detectors that failed themselves and are switched off, one line each; a source's is in its note."""
     samplers: tuple[SamplerFacts, ...] = ()
     """Inference servers that are looked at, in the order in which they were named."""
 

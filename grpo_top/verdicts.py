@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grpo_top import defects
 from grpo_top.columns import Column, Matrix
+from grpo_top.detectors.base import UNKNOWN
 from grpo_top.facts import RewardScale
 from grpo_top.forks import fork
 from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
@@ -117,6 +119,8 @@ class Judge:
         """The last step's, for a verdict that is given between steps."""
         self.seen: dict[str, int] = {}
         """Series → the first step at which it was ever seen, finite or not."""
+        self.defects: dict[str, str] = {}
+        """Detectors that raised, and are off since → what is said of it."""
 
     def rewind(self, step: int) -> None:
         """Go back to before `step`, because something about it changed."""
@@ -141,14 +145,14 @@ class Judge:
             self.seen.setdefault(name, facts.step)
         values = []
         for detector in state.detectors:
-            verdict = detector.observe(facts)
-            finding = state.findings.get(detector.id)
-            status = verdict.status
-            if finding is not None or status >= Status.INFO:
-                if finding is None:
-                    finding = state.findings[detector.id] = FindingState()
-                status = finding.take(verdict, facts, detector, self.clears[detector.id])
-            state.statuses[detector.id] = status
+            verdict = UNKNOWN
+            try:
+                if detector.id not in self.defects:
+                    verdict = detector.observe(facts)
+                state.statuses[detector.id] = self._taken(verdict, facts, detector)
+            except Exception as error:  # one rule that fails must not take the others with it
+                self.defects[detector.id] = defects.defect(detector.id, error, "is switched off")
+                state.statuses[detector.id] = Status.UNKNOWN
             values.append(math.nan if verdict.value is None else verdict.value)
         self.statuses.append([state.statuses[detector.id] for detector in state.detectors])
         self.values.append(values)
@@ -165,13 +169,23 @@ class Judge:
             if len(self._checkpoints) > CHECKPOINTS:
                 self._thin()
 
+    def _taken(self, verdict: Verdict, facts: StepFacts, detector: Detector) -> Status:
+        """The status to show after a verdict."""
+        findings = self.state.findings
+        finding = findings.get(detector.id)
+        if finding is None:
+            if verdict.status < Status.INFO:
+                return verdict.status
+            finding = findings[detector.id] = FindingState()
+        return finding.take(verdict, facts, detector, self.clears[detector.id])
+
     def idle(self, seconds: float, finished: bool) -> bool:
         """Judge the silence since the newest record, live only; whether anything changed by it."""
         if self._facts is None:
             return False
         changed = False
         for detector in self.state.detectors:
-            verdict = detector.idle(seconds, finished)
+            verdict = None if detector.id in self.defects else detector.idle(seconds, finished)
             if verdict is None:
                 continue
             finding = self.state.findings.get(detector.id)

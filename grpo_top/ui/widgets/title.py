@@ -69,6 +69,9 @@ def freshness(view: View, glyphs: Glyphs) -> Freshness:
     states = {source.state for source in snapshot.sources}
     if states == {"gone"}:
         return Freshness("warn bold", glyphs.warn, "source gone")
+    if snapshot.defects:
+        rules = "1 rule" if len(snapshot.defects) == 1 else f"{len(snapshot.defects)} rules"
+        return Freshness("fail bold", glyphs.fail, f"{rules} off")
     if snapshot.finished:
         return Freshness("text", glyphs.ok, "finished")
     if snapshot.last_record_time is None:

@@ -1,0 +1,24 @@
+"""Where grpo-top itself fails: that part is switched off, named with where to report it, and the rest goes on."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from pathlib import Path
+
+ISSUES = "the project's issue tracker"
+log = logging.getLogger("grpo_top")
+
+
+def defect(part: str, error: Exception, now: str) -> str:
+    """One line for the user about a part that raised: what it is `now`, what was raised and where.
+
+    What was raised may quote what a model wrote, so only its type and place are told and logged.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
+    log.error("%s %s: %s at %s", part, now, type(error).__name__, " < ".join(reversed(places)))
+    at = f" at {places[-1]}" if places else ""
+    return (
+        f"{part} {now}: {type(error).__name__}{at}, a defect of grpo-top; please report this line to {ISSUES}"
+    )
