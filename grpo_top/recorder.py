@@ -6,12 +6,15 @@
     log.log(step, group, reward, prompt=prompt, completion=completion, policy_version=version)
     log.log_step(step, {"kl": kl, "entropy": entropy, "loss": loss})
 
+With TRL, `trainer.add_callback(GrpoTopCallback(trainer, "runs/a"))` does it all.
+
 It needs orjson alone. A record is one append of a whole line, so that several threads and processes of one machine
 may write to one file, and a crash leaves whole lines. Over a network file system give each process a file of its own.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 import math
@@ -251,6 +254,13 @@ def _line(record: dict[str, Any]) -> bytes:
     except TypeError:
         pass
     return json.dumps(record, default=_plain).encode() + b"\n"
+
+
+def __getattr__(name: str) -> Any:
+    """`GrpoTopCallback`, which needs transformers: imported by whoever asks for it."""
+    if name == "GrpoTopCallback":
+        return importlib.import_module("grpo_top.trl_callback").GrpoTopCallback
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS
