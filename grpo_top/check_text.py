@@ -84,14 +84,18 @@ def _finding_lines(finding: Finding, first_cause: str | None) -> Iterator[str]:
         role = f"  follows from {finding.caused_by}"
     yield f"{finding.severity.name} {finding.id}  since step {finding.first_step}{role}"
     yield from _wrapped(f"     {safe(finding.summary)}")
-    numbers_ = ", ".join(_evidence({"onset": finding.onset, **finding.evidence}))
-    yield from _wrapped(f"     evidence: {safe(numbers_)}", "       ")
+    yield from _wrapped(f"     evidence: {', '.join(evidence_words(finding))}", "       ")
     if finding.rollouts:
         refs = ", ".join(f"step {ref.step} group {ref.group} #{ref.index}" for ref in finding.rollouts[:3])
         yield from _wrapped(f"     see {safe(refs)} in {safe(finding.rollouts[0].where)}", "       ")
     if finding.id == first_cause:
         for number, step in enumerate(finding.try_next, 1):
             yield from _wrapped(f"     {number}. {step}", "        ")
+
+
+def evidence_words(finding: Finding) -> Iterator[str]:
+    """A finding's evidence, a few words each, safe to print."""
+    yield from map(safe, _evidence({"onset": finding.onset, **finding.evidence}))
 
 
 def _evidence(evidence: Mapping[str, Any]) -> Iterator[str]:

@@ -24,6 +24,27 @@ ALL: tuple[type[Detector], ...] = (
 """In triage order."""
 BY_ID: dict[str, type[Detector]] = {detector.id: detector for detector in ALL}
 
+IN_UNITS_OF_SERIES = frozenset(
+    (
+        "BASE_SUCCESS_ZERO",
+        "CLIP_SATURATION",
+        "DEGENERATE_GROUPS",
+        "GIBBERISH",
+        "KL_PINNED",
+        "LENGTH_HACKING",
+        "LOW_DIVERSITY",
+        "LOW_TRAINABILITY",
+        "MIXED_VERSIONS",
+        "PARSE_FAILURES",
+        "REPETITION_LOOPS",
+        "SPARSE_REWARD",
+        "TRUNCATION",
+        "UNIFORM_COMPONENT",
+        "VERIFIER_ERRORS",
+    )
+)
+"""Detectors whose value and `threshold` are both numbers of their first series; the others judge against a baseline."""
+
 
 def find(id_: str) -> type[Detector]:
     """The detector of that id, however it is written; ValueError that names the nearest id where there is none."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors import BY_ID
+from grpo_top.detectors import BY_ID, IN_UNITS_OF_SERIES
 from grpo_top.ui.evidence.measures import Measure, kind_of, measure_of
 
 if TYPE_CHECKING:
@@ -19,27 +19,6 @@ if TYPE_CHECKING:
     from grpo_top.detectors.base import Detector, Knob
     from grpo_top.snapshot import DetectorTrack, Finding
     from grpo_top.ui.view import View
-
-IN_UNITS_OF_SERIES = frozenset(
-    (
-        "BASE_SUCCESS_ZERO",
-        "CLIP_SATURATION",
-        "DEGENERATE_GROUPS",
-        "GIBBERISH",
-        "KL_PINNED",
-        "LENGTH_HACKING",
-        "LOW_DIVERSITY",
-        "LOW_TRAINABILITY",
-        "MIXED_VERSIONS",
-        "PARSE_FAILURES",
-        "REPETITION_LOOPS",
-        "SPARSE_REWARD",
-        "TRUNCATION",
-        "UNIFORM_COMPONENT",
-        "VERIFIER_ERRORS",
-    )
-)
-"""Detectors whose value and `threshold` are both numbers of their first series; the others judge against a baseline."""
 
 _SAYS = re.compile(r"(?:Fires(?: too)?|Fails|Warns|Remarks|It fails) (?:when |once |where |at |on )?")
 _REFERS = re.compile(r"(?:above |below )?(?:it|they|them)\b")

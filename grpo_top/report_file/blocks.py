@@ -1,0 +1,81 @@
+"""What a report is made of, whatever it is written as. Texts are as they were logged: whoever writes them
+down makes them safe."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class Heading(NamedTuple):
+    """A heading; `anchor` is what links name it by."""
+
+    level: int
+    text: str
+    anchor: str = ""
+
+
+class Paragraph(NamedTuple):
+    """A paragraph; `role` is `ok`, `watch`, `warn`, `fail`, `info` or empty."""
+
+    text: str
+    role: str = ""
+
+
+class Table(NamedTuple):
+    """A table; the cells of `links` columns name anchors."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    links: frozenset[int] = frozenset()
+
+
+class Listing(NamedTuple):
+    """Lines of a list."""
+
+    items: Sequence[str]
+    ordered: bool = False
+
+
+class Chart(NamedTuple):
+    """One series over steps."""
+
+    title: str
+    newest: str
+    """Its newest value, as it is written."""
+    steps: NDArray[np.int64]
+    values: NDArray[np.float64]
+    limit: float | None
+    spans: Sequence[tuple[int, int]]
+    """Steps at which a finding about it stood."""
+    onset: int | None
+    """First step of the first cause."""
+    mean: bool
+    """Whether the line is the 20-step mean; else it joins the points."""
+
+
+class Charts(NamedTuple):
+    """Charts beside each other, on one axis of steps."""
+
+    charts: Sequence[Chart]
+
+
+class Verbatim(NamedTuple):
+    """Text as it is, its lines kept."""
+
+    text: str
+
+
+class Fold(NamedTuple):
+    """Blocks that are shown when asked for."""
+
+    summary: str
+    blocks: Sequence[Block]
+
+
+Block = Heading | Paragraph | Table | Listing | Charts | Verbatim | Fold
