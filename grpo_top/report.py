@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from grpo_top.records import Sampling
+    from grpo_top.runs import FoundRun
     from grpo_top.snapshot import Finding, Series, Snapshot, SourceFacts
 
 
@@ -26,8 +27,13 @@ _SAMPLINGS_LISTED = 5
 CHECK_SCHEMA = "grpo-top/check/1"
 
 
-def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
-    """What `check --json` prints. Its shape is a contract: fields are added, never renamed or taken away."""
+def check_object(
+    snapshot: Snapshot, place: FoundRun | None = None, *, series: bool = False
+) -> dict[str, Any]:
+    """What `check --json` prints. Its shape is a contract: fields are added, never renamed or taken away.
+
+    place: which of several runs in one place this is; then there is a `place` in it.
+    """
     run = snapshot.run
     found: dict[str, Any] = {
         "schema": CHECK_SCHEMA,
@@ -70,7 +76,7 @@ def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
             for stage in snapshot.triage
         ],
         "first_cause": snapshot.first_cause,
-        "findings": [_finding(finding) for finding in snapshot.findings],
+        "findings": [finding_object(finding) for finding in snapshot.findings],
         "unknown": [{"id": id_, "needs": list(needs)} for id_, needs in snapshot.unknown],
     }
     if series:
@@ -87,6 +93,8 @@ def check_object(snapshot: Snapshot, *, series: bool = False) -> dict[str, Any]:
         }
         for record in snapshot.skipped
     ]
+    if place is not None:
+        found["place"] = {"name": place.name, "where": list(place.where), "run": place.pick}
     if snapshot.defects:
         found["defects"] = list(snapshot.defects)
     return found
@@ -97,7 +105,8 @@ def worst(snapshot: Snapshot) -> Status:
     return max((finding.severity for finding in snapshot.findings if finding.active), default=Status.OK)
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def finding_object(finding: Finding) -> dict[str, Any]:
+    """A finding as the JSON contract has it."""
     return {
         "id": finding.id,
         "stage": finding.stage,
