@@ -12,6 +12,7 @@ from grpo_top import numbers
 from grpo_top.flowchart import flow_chart
 from grpo_top.outcome import outcome
 from grpo_top.snapshot import Status
+from grpo_top.summary import summary
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ EVIDENCE_SHOWN = 10
 """Pieces of evidence that a finding's text shows at most; the JSON holds them all."""
 LONGEST_WORD = 60
 COMPONENTS_SHOWN = 8
+_UNBROKEN = "\0"
+"""In place of a space at which a line must not break; what is printed holds none, see `safe`."""
 
 
 def check_text(snapshot: Snapshot) -> str:
@@ -36,12 +39,15 @@ def check_text(snapshot: Snapshot) -> str:
 def _lines(snapshot: Snapshot) -> Iterator[str]:
     run = snapshot.run
     what = " · ".join(part for part in (run.framework, run.algorithm) if part)
-    yield safe(
-        f"{run.name or 'run'}  {what}  steps {_span(run.first_step, run.last_step)}, {run.rollouts:,} rollouts, "
-        f"{run.groups:,} groups, {run.evals:,} evaluations"
-    )
+    yield safe(f"{run.name or 'run'}  {what}".rstrip())
     if run.recording:
         yield f"  {safe(run.recording)}"
+    yield ""
+    for section in summary(snapshot):
+        whole = " · ".join(safe(part).replace(" ", _UNBROKEN) for part in section.parts)
+        yield from (
+            line.replace(_UNBROKEN, " ") for line in _wrapped(f"{section.heading:<13}{whole}", " " * 13)
+        )
     yield ""
     yield "triage, in order of cause: stop at the first yes"
     for answer in flow_chart(snapshot):
