@@ -16,6 +16,7 @@ from grpo_top.formats.console import PRINTED
 from grpo_top.formats.decode import head_records, integer, number, text
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.printed_blocks import Block, BlockReader, Heading, Numbers, block_claim, cells
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, TRAIN, Eval, Rollout, Run, Step
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class TrajectoryReader(JsonLinesReader):
             raise ValueError("rollout without a policy version")
         first = integer(raw.get("head_version"))
         length, prompt = integer(raw.get("seqlen")), integer(raw.get("prompt_len"))
-        yield Rollout(
+        rollout = Rollout(
             step=self._schedule.step(task, version),
             group=text(raw.get("task_id")),
             reward=number(raw.get("reward")),
@@ -144,6 +145,7 @@ class TrajectoryReader(JsonLinesReader):
             policy_version_end=version,
             location=location,
         )
+        yield filled(rollout, {name: value for name, value in raw.items() if name != "task_id"})
 
 
 class TableReader(BlockReader):

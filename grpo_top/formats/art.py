@@ -1,4 +1,4 @@
-"""OpenPipe ART: trajectories by step (parquet; before 0.5 a group a line) and `history.jsonl`.
+"""OpenPipe ART: trajectories by step (parquet; before 0.5 a group a line, at first YAML) and `history.jsonl`.
 
 A trajectory file is named after its step and lies in the folder of its split; `discarded` holds groups of the
 training step that had no variance. The parquet drops finish reasons and log-probabilities; lengths and truncation
@@ -24,7 +24,9 @@ from grpo_top.formats.decode import (
 )
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.parquet import MAGIC, parquet_rows
-from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Skipped, Step
+from grpo_top.formats.usual import filled
+from grpo_top.formats.yaml_values import parse_yaml
+from grpo_top.records import EVAL, NOWHERE, TRAIN, Eval, Location, Rollout, Run, Skipped, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,7 +39,19 @@ NAME = "art"
 DISCARDED = "discarded"
 
 _SPLITS = {"train": TRAIN, DISCARDED: TRAIN, "val": EVAL, "test": EVAL}
-_SECTIONS = ("train/", "val/", "test/", "loss/", "data/step_", "discarded/")
+_SECTIONS = (
+    "train/",
+    "val/",
+    "test/",
+    "discarded/",
+    "loss/",
+    "data/",
+    "time/",
+    "throughput/",
+    "costs/",
+    "checkpoint/",
+)
+_YAML_GROUPS = re.compile(rb"\s*- (?:&\S+\s+)?trajectories:\s")
 _COUNTS = re.compile(
     r"(?:.*_)?(?:tokens|truncated|turns|steps|duration|time|cost|num_.*)(?:_.*)?", re.IGNORECASE
 )
@@ -57,6 +71,8 @@ class Art(Format):
             placed = split is not None and path.parent.parent.name == "trajectories" and path.stem.isdecimal()
             columns = all(word in head for word in (b"group_index", b"group_metadata", b"trainable"))
             return Claim(92 if placed else 80, "whole", "rollouts", writer, 3) if placed or columns else None
+        if _YAML_GROUPS.match(head) and b"messages_and_choices:" in head:
+            return Claim(90, "whole", "groups", writer, 3)
         records = head_records(head)
         if records and all(map(_is_history, records)):
             return Claim(90, "lines", "metrics", f"{NAME} history {path}", 2)
@@ -72,6 +88,8 @@ class Art(Format):
         if claim.role == "metrics":
             return HistoryReader(path.parent.name or None)
         place = Place(integer(path.stem), path.parent.name)
+        if claim.role == "groups":
+            return YamlReader(place)
         return TableReader(place) if claim.feed == "whole" else GroupsReader(place)
 
 
@@ -81,11 +99,9 @@ def _is_history(record: Mapping[str, Any]) -> bool:
 
 
 def _is_group(record: Mapping[str, Any]) -> bool:
-    if list(record)[:1] != ["trajectories"]:
-        return False
-    trajectories = record["trajectories"]
+    trajectories = record.get("trajectories")
     if not isinstance(trajectories, list):
-        return trajectories is None  # cut, since the line is longer than the head
+        return list(record) == ["trajectories"]  # cut, since the line is longer than the head
     return all(isinstance(found, dict) and "messages_and_choices" in found for found in trajectories)
 
 
@@ -175,18 +191,56 @@ class GroupsReader(JsonLinesReader):
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """The rollouts of one group; `location.part` counts them."""
-        trajectories = raw.get("trajectories")
-        if not isinstance(trajectories, list):
-            raise ValueError("group without trajectories")
-        group, self._groups = self._groups, self._groups + 1
-        for part, trajectory in enumerate(trajectories):
-            if isinstance(trajectory, dict):
-                found = {
-                    **trajectory,
-                    "group_index": group,
-                    "messages": trajectory.get("messages_and_choices"),
-                }
-                yield _rollout(found, self._place, location._replace(part=part))
+        found = _of_group(raw, self._groups, self._place)
+        self._groups += 1
+        for part, rollout in enumerate(found):
+            yield rollout._replace(location=location._replace(part=part))
+
+
+class YamlReader(Reader):
+    """Reads a trajectory file of the first versions: a list of groups; a rollout's location is its number."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def fresh(self) -> YamlReader:
+        """A reader that has read nothing."""
+        return YamlReader(self._place)
+
+    def whole(self, data: bytes) -> list[Record]:
+        """The rollouts of all groups; a group that is none is skipped alone."""
+        found: list[Record] = []
+        try:
+            groups = parse_yaml(data)
+        except ValueError as error:
+            return [Skipped(str(error), 0)]
+        count = 0
+        for number_, group in enumerate(groups if isinstance(groups, list) else [groups]):
+            try:
+                for rollout in _of_group(group, number_, self._place):
+                    found.append(rollout._replace(location=Location(count, 0)))
+                    count += 1
+            except ValueError as error:
+                found.append(Skipped(str(error), 0))
+        return found
+
+    def replay(self, data: bytes, location: Location) -> Rollout | None:
+        """The rollout of that number, from the whole file."""
+        found = [record for record in self.whole(data) if isinstance(record, Rollout)]
+        return found[location.offset] if location.offset < len(found) else None
+
+
+def _of_group(raw: object, number_: int, place: Place) -> list[Rollout]:
+    """The rollouts of a group before 0.5; what it says of itself holds for each of them."""
+    trajectories = raw.get("trajectories") if isinstance(raw, dict) else None
+    if not isinstance(raw, dict) or not isinstance(trajectories, list):
+        raise ValueError("group without trajectories")
+    of_group = {"group_index": number_, "group_metadata": raw.get("metadata")}
+    return [
+        _rollout({**one, **of_group, "messages": one.get("messages_and_choices")}, place, NOWHERE)
+        for one in trajectories
+        if isinstance(one, dict)
+    ]
 
 
 def _of_row(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,7 +285,7 @@ def _rollout(raw: Mapping[str, Any], place: Place, location: Location) -> Rollou
     )
     truncated = metrics.get("truncated")
     prompt = "\n".join(turn.message.content for turn in turns[:first]) if turns else None
-    return Rollout(
+    rollout = Rollout(
         step=place.step,
         group=place.group(raw.get("group_index")),
         reward=number(raw.get("reward")),
@@ -249,6 +303,7 @@ def _rollout(raw: Mapping[str, Any], place: Place, location: Location) -> Rollou
         truncated=None if truncated is None else truncated > 0,
         location=location,
     )
+    return filled(rollout, said)
 
 
 def _mapping(value: object) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Atropos: an environment's file of scored groups, one group a line.
+"""Atropos: an environment's file of scored groups, one group a line, and its evaluations.
 
 The file names no step, so groups are counted: `GROUPS_A_STEP` of them, in the order in which they were scored, are
 read as one step. Groups whose scores are all equal are not written unless the environment is told to, so that the
@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from grpo_top.formats.base import Claim, Format
+from grpo_top.formats.atropos_evals import (
+    EvaluationReader,
+    SamplesReader,
+    is_evaluation,
+    is_sample,
+    note_step,
+)
+from grpo_top.formats.base import Claim, Format, Reader, RunContext
 from grpo_top.formats.conversation import conversation, spoken
 from grpo_top.formats.decode import head_records, number
 from grpo_top.formats.jsonl import JsonLinesReader
@@ -19,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import PurePath
 
-    from grpo_top.formats.base import RunContext
     from grpo_top.records import Location, Message, Record
 
 NAME = "atropos"
@@ -41,12 +47,22 @@ class Atropos(Format):
         records = head_records(head)
         if records and all(map(_is_group, records)):
             return Claim(90, "lines", "rollouts", f"{NAME} groups {path}", 3)
+        if is_evaluation(head):
+            return Claim(90, "whole", "evaluation", f"{NAME} evaluations {path.parent}", 4)
+        if path.name == "samples.jsonl" and records and all(map(is_sample, records)):
+            return Claim(70, "lines", "samples", f"{NAME} evaluations {path.parent}", 4, anew=True)
         return None
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> GroupsReader:  # noqa: ARG002
-        """A reader of scored groups."""
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
+        """A reader for the role that was claimed."""
         context.framework = context.framework or NAME
-        return GroupsReader(path.stem)
+        match claim.role:
+            case "evaluation":
+                return EvaluationReader(context)
+            case "samples":
+                return SamplesReader(context)
+            case _:
+                return GroupsReader(path.stem, context)
 
 
 def _is_group(record: Mapping[str, Any]) -> bool:
@@ -60,14 +76,15 @@ class GroupsReader(JsonLinesReader):
 
     note = f"names no step: {GROUPS_A_STEP} groups are read as one; groups without variance are not written"
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, context: RunContext) -> None:
         self._name = name
+        self._context = context
         self._groups = 0
         self._drops_flat: bool | None = None
 
     def fresh(self) -> GroupsReader:
         """A reader that has read nothing."""
-        return GroupsReader(self._name)
+        return GroupsReader(self._name, RunContext())
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """What the file leaves out, where that is new, and the rollouts of one group; `location.part` counts them."""
@@ -80,6 +97,7 @@ class GroupsReader(JsonLinesReader):
             self._drops_flat = drops_flat
             yield Run(framework=NAME, drops_flat_groups=drops_flat)
         group, self._groups = self._groups, self._groups + 1
+        note_step(self._context, group // GROUPS_A_STEP + 1)
         for part, reward in enumerate(rewards):
             rollout = _rollout(raw, part)
             yield rollout._replace(

@@ -15,6 +15,7 @@ from grpo_top.records import Rollout
 from grpo_top.sources.lines import Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path, PurePath
 
     from grpo_top.formats.choice import Choice
@@ -42,6 +43,8 @@ class Claim(NamedTuple):
     """When that run began: any number that grows from run to run."""
     anew: bool = False
     """Lines: a file that begins anew takes the place of all it held (a file a step), not only of what comes again."""
+    called: str = ""
+    """What people call that run, where the file says so."""
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class RunContext:
     framework: str | None = None
     logging_steps: int | None = None
     """Optimizer steps between two printed rows, where some file says so."""
+    to_end: bool = False
+    """Everything is read once, to its end; nothing is followed."""
     wanted: str | None = None
     """Name or id of the run to read where one place holds several, if the user has said."""
     choices: dict[str, Choice] = field(default_factory=dict)
@@ -65,6 +70,11 @@ class Reader(ABC):
     def note(self) -> str:
         """One line for the user about what is left out and why; empty where nothing is."""
         return ""
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The file's own names → what each is read as, None where it is not; only where that was guessed or set."""
+        return {}
 
     def feed(self, lines: Lines) -> list[Record]:
         """Records of these lines, in order. A line that cannot be read gives a `Skipped`, never an exception."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 NOT_READ = "another run, not read: give its folder to read it"
 
 
-class _Offer(NamedTuple):
+class Offer(NamedTuple):
+    """One of a tracker's runs."""
+
     began: float
     name: str
+    place: PurePath | None
+    """The folder or the file where it is."""
+    has_folder: bool
+    """Whether that is a folder of its own."""
 
 
 class Choice:
@@ -26,11 +32,19 @@ class Choice:
 
     def __init__(self, wanted: str | None) -> None:
         self._wanted = wanted
-        self._offers: dict[str, _Offer] = {}
+        self._offers: dict[str, Offer] = {}
         self._folders: dict[PurePath, str] = {}
+        self._allowed: Collection[str] | None = None
         self._chosen: str | None = None
 
-    def offer(self, run: str, began: float, name: str = "", folder: PurePath | None = None) -> None:
+    def offer(
+        self,
+        run: str,
+        began: float,
+        name: str = "",
+        folder: PurePath | None = None,
+        within: PurePath | None = None,
+    ) -> None:
         """Make a run known.
 
         Args:
@@ -38,17 +52,29 @@ class Choice:
             began: when; any number that grows from run to run.
             name: what people call it.
             folder: where all its files are, if it has one of its own; else its only file.
+            within: the database, or the folder of several runs, that it is in.
         """
-        self._offers[run] = _Offer(began, name or run)
+        place = within if folder is None else folder
+        self._offers[run] = Offer(began, name or run, place, folder is not None)
         if folder is not None:
             self._folders[folder] = run
 
     @property
+    def offers(self) -> Mapping[str, Offer]:
+        """Every run by its id, in the order in which they became known."""
+        return self._offers
+
+    @property
     def chosen(self) -> str | None:
         """The run that is read; None where there is none yet. Asked when all that is there has been offered."""
-        if self._chosen is None and self._offers:
-            self._chosen = max(self._offers, key=self._preference)
+        if self._chosen is None:
+            found = [run for run in self._offers if self._allowed is None or run in self._allowed]
+            self._chosen = max(found, key=self._preference, default=None)
         return self._chosen
+
+    def allow(self, runs: Collection[str]) -> None:
+        """Take one of these and no other. What was chosen stays."""
+        self._allowed = runs
 
     def is_read(self, run: str) -> bool:
         """Whether this run is the one that is read."""
@@ -69,7 +95,7 @@ class Choice:
         listed = ", ".join(names[-3:]) + (", …" if len(names) > 3 else "")
         if chosen is None:
             return f"not read: {listed}; give its path alone to read it"
-        return f'{chosen} is read, not {listed}; for another put name = "{names[-1]}" under [run] in grpo-top.toml'
+        return f"{chosen} is read, not {listed}; --run NAME reads another"
 
     def _preference(self, run: str) -> tuple[bool, float, str]:
         return self._wanted in (run, self._offers[run].name), self._offers[run].began, run

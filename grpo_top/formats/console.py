@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.decode import bare, head_records, number, numbers
-from grpo_top.records import Eval, Location, Step
+from grpo_top.formats.miles_metrics import evaluations
+from grpo_top.formats.telltales import framework_of_keys
+from grpo_top.records import Eval, Location, Run, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,6 +154,10 @@ class Console(Format):
 class ConsoleReader(Reader):
     """Reads lines that name a step and its numbers; all others are what else a console shows."""
 
+    def __init__(self) -> None:
+        self._framework: str | None = None
+        """Whose words they are, once a line has told."""
+
     def fresh(self) -> ConsoleReader:
         """A reader that has read nothing."""
         return ConsoleReader()
@@ -165,8 +171,17 @@ class ConsoleReader(Reader):
             offset += len(line) + 1
             for part in segments(bare(line)) if _may_name_a_step(line) else ():
                 for row in console_rows(part):
-                    if row.is_eval:
-                        found.append(Eval(row.step, row.metrics, rank=PRINTED, location=location))
-                    elif row.metrics:
-                        found.append(Step(row.step, row.metrics, rank=PRINTED, location=location))
+                    if row.metrics:
+                        found.extend(self._records(row, location))
         return found
+
+    def _records(self, row: ConsoleRow, location: Location) -> Iterator[Record]:
+        if self._framework is None and (framework := framework_of_keys(row.metrics)):
+            self._framework = framework
+            yield Run(framework=framework)
+        if not row.is_eval:
+            yield Step(row.step, row.metrics, rank=PRINTED, location=location)
+            return
+        suites = evaluations(row.metrics) or {"heldout": row.metrics}
+        for suite, metrics in suites.items():
+            yield Eval(row.step, metrics, suite, rank=PRINTED, location=location)

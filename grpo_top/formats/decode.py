@@ -139,17 +139,23 @@ def literal(spelled: str) -> Any:
     if spelled in _WORDS:
         return _WORDS[spelled]
     if spelled[:1] in ("{", "[", "(") and len(spelled) <= _LONGEST_LITERAL:
-        try:
-            with warnings.catch_warnings(action="ignore"):  # of escapes that are none
-                return ast.literal_eval(spelled)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return spelled
+        value = python_value(spelled)
+        return spelled if value is None else value
     for kind in (int, float):
         try:
             return kind(spelled)
         except ValueError:
             continue
     return spelled
+
+
+def python_value(written_: str) -> Any:
+    """The value of a Python literal; None where there is something else, or too much of it."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of escapes that are none
+            return ast.literal_eval(written_)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
 def timestamp(value: Any) -> float | None:
@@ -193,15 +199,15 @@ def head_records(head: bytes, limit: int = 5) -> tuple[dict[str, Any], ...]:
         try:
             found.append(parse_record(line))
         except ValueError:
-            if not found and (start := _first_fields(line.decode("utf-8", "replace"))):
+            if not found and (start := first_fields(line.decode("utf-8", "replace"))):
                 found.append(start)
         if len(found) == limit:
             break
     return tuple(found)
 
 
-def _first_fields(text: str) -> dict[str, Any]:
-    """The fields of a JSON object whose end is missing."""
+def first_fields(text: str) -> dict[str, Any]:
+    """The fields of a JSON object whose end may be missing; a key whose value is cut has None."""
     decoder = json.JSONDecoder()
     found: dict[str, Any] = {}
     space = re.compile(r"[\s,]*")

@@ -56,7 +56,7 @@ class MetricsReader(JsonLinesReader):
         time = timestamp(raw.get("ts"))
         metrics = {name: value for name, value in numbers(raw["metrics"]).items() if name != key}
         if key.startswith("eval/"):
-            for suite, values in _evaluations(metrics).items():
+            for suite, values in evaluations(metrics).items():
                 yield Eval(step, values, suite, time, location=location)
             return
         if key == "train/step":
@@ -64,8 +64,11 @@ class MetricsReader(JsonLinesReader):
         yield Step(step, metrics, time, writer=f" {key}", location=location)
 
 
-def _evaluations(metrics: Mapping[str, float | None]) -> dict[str, dict[str, float | None]]:
-    """Data set → its numbers. `eval/NAME` is its mean reward, the others are `eval/NAME/…` and `eval/NAME-…`."""
+def evaluations(metrics: Mapping[str, float | None]) -> dict[str, dict[str, float | None]]:
+    """Data set → its numbers, as slime and miles name them.
+
+    `eval/NAME` is its mean reward, the others are `eval/NAME/…` and `eval/NAME-…`.
+    """
     plain = {key.removeprefix("eval/"): value for key, value in metrics.items()}
     suites: list[str] = []
     for name in sorted((key for key in plain if "/" not in key), key=len):

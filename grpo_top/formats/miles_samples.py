@@ -10,10 +10,11 @@ from grpo_top.formats.conversation import conversation, spoken, texts
 from grpo_top.formats.decode import integer, number, numbers, text, timestamp
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.parquet import parquet_rows
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, Rollout, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from grpo_top.formats.base import RunContext
     from grpo_top.records import Location, Record
@@ -224,16 +225,22 @@ class SamplesReader(JsonLinesReader):
             found for version in _list(raw.get("weight_versions")) if (found := integer(version)) is not None
         ]
         reasons = [reason for found in _list(raw.get("finish_reasons")) if (reason := text(found))]
-        answer = text(raw.get("response"))
-        yield _rollout(raw, step, self._split, location)._replace(
+        answer, length = text(raw.get("response")), integer(raw.get("response_length"))
+        tokens = len(_list(raw.get("tokens")))
+        rollout = _rollout(raw, step, self._split, location)
+        rollout = rollout._replace(
             completion=answer,
             messages=conversation(raw.get("prompt"), answer) if isinstance(raw.get("prompt"), list) else None,
-            completion_tokens=integer(raw.get("response_length")),
+            prompt_tokens=tokens - length if length is not None and tokens >= length else None,
+            completion_tokens=length,
             policy_version=min(versions, default=None),
             policy_version_end=max(versions, default=None),
             trainer_version=step if versions else None,
             finish_reason=reasons[-1] if reasons else None,
+            termination=_how_it_went(reasons) or rollout.termination,
+            logprobs_sampler=_floats(raw.get("rollout_log_probs")),
         )
+        yield filled(rollout, raw)
 
 
 def _rollout(raw: Mapping[str, Any], step: int | None, split: str, location: Location) -> Rollout:
@@ -246,8 +253,8 @@ def _rollout(raw: Mapping[str, Any], step: int | None, split: str, location: Loc
     return Rollout(
         step=step,
         group=text(raw.get("group_index")),
-        reward=None if isinstance(reward, dict) else number(reward),
-        rewards=numbers(reward) or None,
+        reward=_total(reward) if isinstance(reward, dict) else number(reward),
+        rewards=_parts(reward) or None,
         split=split,
         prompt=texts(raw.get("prompt")),
         completion="\n".join(spoken(turn) for turn in turns or () if turn.role == "assistant")
@@ -258,6 +265,28 @@ def _rollout(raw: Mapping[str, Any], step: int | None, split: str, location: Loc
         termination=status,
         location=location,
     )
+
+
+def _parts(reward: object) -> dict[str, float | None]:
+    """The parts of a reward that are numbers; what was extracted from the answer (`pred`) is a text."""
+    named = reward.items() if isinstance(reward, dict) else ()
+    return numbers({name: value for name, value in named if not isinstance(value, str)})
+
+
+def _total(rewards: Mapping[str, Any]) -> float | None:
+    """Which of several rewards is trained on is an argument of the run (`--reward-key`); these are its usual values."""
+    named = (rewards.get(name) for name in ("reward", "score", "total"))
+    return next((found for value in named if (found := number(value)) is not None), None)
+
+
+def _how_it_went(reasons: Sequence[str]) -> str | None:
+    """How the parts of a sample ended, each way once: `abort then length` where weights were swapped under it."""
+    return " then ".join(dict.fromkeys(reasons)) or None
+
+
+def _floats(values: object) -> list[float] | None:
+    found = [value for value in _list(values) if isinstance(value, int | float)]
+    return found or None
 
 
 def _list(value: object) -> list[Any]:

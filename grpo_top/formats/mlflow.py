@@ -57,7 +57,7 @@ class MlFlow(Format):
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader of the database, or of the run's folder."""
         if claim.run:
-            choice_of(context, NAME).offer(claim.run, claim.began, folder=path.parent)
+            choice_of(context, NAME).offer(claim.run, claim.began, claim.called, folder=path.parent)
             return StoreReader(context)
         reader = MlFlowReader(context)
         reader.introduce(Path(path))
@@ -71,8 +71,12 @@ def _claim_run(head: bytes) -> Claim | None:
         return Claim(90, "none", "experiment", NAME) if "artifact_location" in fields else None
     if fields.get("lifecycle_stage") == "deleted":
         return Claim(90, "none", "deleted run", NAME)
+    began = number(fields.get("start_time")) or 0.0
     return Claim(
-        90, "database", "metrics", f"{NAME} {run}", 1, run=run, began=number(fields.get("start_time")) or 0.0
+        *(90, "database", "metrics", f"{NAME} {run}", 1),
+        run=run,
+        began=began,
+        called=fields.get("run_name", ""),
     )
 
 
@@ -114,7 +118,7 @@ class MlFlowReader(DatabaseReader):
         runs = "SELECT run_uuid, name, start_time FROM runs WHERE lifecycle_stage = 'active'"
         for run, name, began in connection.execute(runs):
             self._offered[str(run)] = None
-            self._choice.offer(str(run), number(began) or 0.0, str(name or ""))
+            self._choice.offer(str(run), number(began) or 0.0, str(name or ""), within=self.path)
 
     def fetch(self, connection: sqlite3.Connection) -> Iterator[Fetched]:
         """New numbers: (key, value, milliseconds, step, whether it is NaN); the run: (name, status, parameters)."""

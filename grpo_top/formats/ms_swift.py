@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.completions import blocks, given, known_rewards, note_rewards, reward_columns
 from grpo_top.formats.console import is_text, printed_dicts, segments
+from grpo_top.formats.conversation import texts
 from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record, text
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.tracked_config import intended
 from grpo_top.formats.trl_console import ConsoleReader
 from grpo_top.formats.trl_rows import is_grpo, row_records
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, TRAIN, Location, Rollout, Run, Skipped, normal_sampling
 
 if TYPE_CHECKING:
@@ -208,8 +210,8 @@ class CompletionsReader(JsonLinesReader):
         if split == _AGAIN:
             return
         args = self._args
-        texts = [repr(prompt) for prompt in prompts]
-        for part, (group, index) in enumerate(blocks(texts, args.group_size if args else None)):
+        spelled = [repr(prompt) for prompt in prompts]
+        for part, (group, index) in enumerate(blocks(spelled, args.group_size if args else None)):
             row = {name: column[part] for name, column in lists.items() if part < len(column)}
             step = _step(steps[part] if part < len(steps) else None, counted_from_0)
             rollout = self._rollout(row, step, location._replace(part=part), split)
@@ -235,17 +237,18 @@ class CompletionsReader(JsonLinesReader):
         numeric = {name for name, value in row.items() if isinstance(value, float | int) or value is None}
         columns = reward_columns(list(row), numeric - {"reward"}, known_rewards(self._context))
         rewards = {name: given(row.get(name)) for name in columns}
-        return Rollout(
+        rollout = Rollout(
             step=step,
             group=None,
             reward=number(row["reward"]) if "reward" in row else self._total(rewards),
             rewards=rewards or None,
             split=split,
-            prompt=text(row.get("prompt")),
-            completion=text(row.get("completion")),
+            prompt=texts(row.get("prompt")),
+            completion=texts(row.get("completion")),
             advantage=number(row.get("advantages")),
             location=location,
         )
+        return filled(rollout, {name: value for name, value in row.items() if name not in columns})
 
     def _total(self, rewards: Mapping[str, float | None]) -> float | None:
         """The weighted sum, as ms-swift makes it; None where the weights are not known."""

@@ -51,7 +51,16 @@ def canonical_values(framework: str | None, metrics: Mapping[str, float | None])
     for name, derive in _DERIVED.items():
         if name not in found and (value := derive(metrics.get)) is not None:
             found[name] = value
+    if "zero_variance_group_frac" not in found and (flat := _flat_share(found)) is not None:
+        found["zero_variance_group_frac"] = flat
     return found
+
+
+def _flat_share(found: Mapping[str, float]) -> float | None:
+    """The share of groups without variance, by the shares of those that fail, pass, or can be learned from."""
+    if "all_fail_group_frac" in found and "all_pass_group_frac" in found:
+        return found["all_fail_group_frac"] + found["all_pass_group_frac"]
+    return 1 - found["trainable_ratio"] if "trainable_ratio" in found else None
 
 
 def canonical_keys(framework: str | None, metrics: Mapping[str, float | None]) -> dict[str, str | None]:
@@ -99,10 +108,20 @@ _HELDOUT = tuple(
 )
 
 
+_OF_TRL_ASYNC = (
+    "sample/staleness_mean",
+    "sample/rollout_queue_size",
+    "batch/groups_per_step",
+    "rollout/generated_tok_s",
+    "perf/weight_sync_s",
+)
+"""Keys that TRL's asynchronous trainer alone logs, beside the same words as the other."""
+
+
 def _variant(framework: str | None, metrics: Mapping[str, float | None]) -> str | None:
     """The table of a row: where versions of a framework use one word for two things, other keys tell them apart."""
     if framework in ("trl", "unsloth", "axolotl"):
-        if "sample/staleness_mean" in metrics or "train/sample/staleness_mean" in metrics:
+        if any(key in metrics or f"train/{key}" in metrics for key in _OF_TRL_ASYNC):
             return "trl-async"
         if "completion_length" in metrics and "completions/mean_length" not in metrics:
             return "trl-0.16"

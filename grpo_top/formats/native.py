@@ -166,8 +166,9 @@ class NativeReader(Reader):
         raw_verifier = error = None
         if type(verifier) is dict:
             raw_verifier, error = verifier.get("raw"), verifier.get("error")
-        sampler_logprobs = trainer_logprobs = None
+        sampler_logprobs = trainer_logprobs = tokens = None
         if type(logprobs) is dict:
+            tokens = _tokens(logprobs.get("tokens"))
             sampler_logprobs, trainer_logprobs = (
                 _floats(logprobs.get("sampler")),
                 _floats(logprobs.get("trainer")),
@@ -210,6 +211,7 @@ class NativeReader(Reader):
                 value if (value := get("reward_version")) is None or type(value) is str else text(value),
                 None if seconds is None else timestamp(seconds),
                 location,
+                tokens,
             ),
         )
 
@@ -278,9 +280,19 @@ def _sampler(raw: dict[str, Any], _: Location) -> SamplerLook:
         name,
         normal_sampling(_mapping(raw.get("sampling"))),
         text(raw.get("weight_version")),
-        {key: value for key, value in numbers(raw.get("counters")).items() if value is not None} or None,
+        _known_numbers(raw.get("counters")),
         timestamp(raw.get("time")),
+        text(raw.get("engine")),
+        text(raw.get("model")),
+        {name: origin for name, origin in (_mapping(raw.get("origins")) or {}).items() if text(origin)}
+        or None,
+        _known_numbers(raw.get("gauges")),
+        tuple(line for line in _list(raw.get("unknown")) if isinstance(line, str)),
     )
+
+
+def _known_numbers(values: object) -> dict[str, float] | None:
+    return {key: value for key, value in numbers(values).items() if value is not None} or None
 
 
 def _grade(raw: dict[str, Any], _: Location) -> Grade:
@@ -321,6 +333,10 @@ def _integer(value: object) -> int | None:
     return value if type(value) is int and value < LARGEST else integer(value)
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _mapping(value: object) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
@@ -336,6 +352,13 @@ def _success(value: object) -> Success | None:
     raw = _mapping(value) or {}
     of, at_least = raw.get("of"), number(raw.get("at_least"))
     return Success(of, at_least) if isinstance(of, str) and at_least is not None else None
+
+
+def _tokens(values: object) -> list[str] | None:
+    """Texts of tokens; None unless every one is a text."""
+    if type(values) is not list or any(type(value) is not str for value in values):
+        return None
+    return values
 
 
 def _floats(values: object) -> list[float] | None:

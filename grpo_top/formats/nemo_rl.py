@@ -16,6 +16,7 @@ from grpo_top.formats.conversation import conversation
 from grpo_top.formats.decode import head_records, integer, number
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.printed_blocks import Block, BlockReader, Heading, Numbers, block_claim
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, TRAIN, Eval, Message, Rollout, Run, Step
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class NemoRl(Format):
         if not records:
             return block_claim(head, f"{NAME} console {path}", ResultsReader, b"nemo_rl")
         if _FILE.match(path.name) and all(map(_is_sample, records)):
-            return Claim(90, "lines", "rollouts", f"{NAME} {_split(path)} {path.parent}", 3)
+            return Claim(90, "lines", "rollouts", f"{NAME} {_split(path)} {path.parent}", 3, anew=True)
         return None
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
@@ -88,7 +89,7 @@ class SampleReader(JsonLinesReader):
         wrote = _mask(raw)
         messages = conversation(_with_roles(content, wrote)) or []
         answers = [message.content for message in messages if message.role == "assistant"]
-        yield Rollout(
+        rollout = Rollout(
             step=self._step,
             group=None,
             reward=number(reward),
@@ -103,6 +104,9 @@ class SampleReader(JsonLinesReader):
             logprobs_trainer=_written(raw, "prev_logprobs", wrote),
             location=location,
         )
+        agent = _only(raw.get("agent_ref"))
+        said = {name: _only(value) for name, value in raw.items() if name != "advantages"}
+        yield filled(rollout, {**said, "env_name": agent.get("name") if isinstance(agent, dict) else agent})
 
 
 def _only(value: object) -> object:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -10,8 +10,17 @@ if TYPE_CHECKING:
 MAGIC = b"PAR1"
 
 
-def parquet_rows(data: bytes, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of a parquet file, of these columns alone where they are named and there.
+class Table(NamedTuple):
+    """What a parquet file holds."""
+
+    rows: list[dict[str, Any]]
+    columns: list[str]
+    floating: frozenset[str]
+    """Columns that hold numbers with a fraction, or would if there were any."""
+
+
+def parquet_table(data: bytes, columns: Sequence[str] | None = None) -> Table:
+    """A parquet file, of these columns alone where they are named and there.
 
     ValueError, with a reason for the user, where it cannot be read.
     """
@@ -23,7 +32,14 @@ def parquet_rows(data: bytes, columns: Sequence[str] | None = None) -> list[dict
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         wanted = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        rows: list[dict[str, Any]] = file.read(columns=wanted).to_pylist()
+        table = file.read(columns=wanted)
+        rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"not a readable parquet file: {str(error).splitlines()[0]:.120}") from None
-    return rows
+    floating = frozenset(field.name for field in table.schema if pa.types.is_floating(field.type))
+    return Table(rows, table.column_names, floating)
+
+
+def parquet_rows(data: bytes, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """The rows alone."""
+    return parquet_table(data, columns).rows

@@ -1,6 +1,7 @@
 """JSON lines of loops that have no format of their own: rollouts and metrics by the field's usual names.
 
-What a record says under one of several names is brought under grpo-top/1's name for it and read as that.
+What a record says under one of several names is brought under grpo-top/1's name for it and read as that; see
+`plain_fields`. CSV files are read in the same way (`plain_csv`).
 """
 
 from __future__ import annotations
@@ -12,93 +13,108 @@ from grpo_top.formats.decode import head_records, integer, number
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.names import canonical
 from grpo_top.formats.native import NativeReader
+from grpo_top.formats.plain_fields import STEP, Fields, as_native, is_rollout, series_of, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
+    from grpo_top.formats.plain_fields import Source
     from grpo_top.records import Location, Record
 
-_STEPS = (
-    "step",
-    "global_step",
-    "training_step",
-    "train_step",
-    "trainer/global_step",
-    "train/global_step",
-    "iteration",
-)
-_TIMES = ("time", "ts", "timestamp", "_timestamp")
-_FIELDS = {
-    "score": "reward",
-    "total_reward": "reward",
-    "input": "prompt",
-    "question": "prompt",
-    "output": "completion",
-    "response": "completion",
-    "group_id": "group",
-    "prompt_id": "group",
-    "task_id": "task",
-    "response_length": "completion_tokens",
-    "completion_length": "completion_tokens",
-    "prompt_length": "prompt_tokens",
-    "stop_reason": "finish_reason",
-}
 _EVALUATION = ("eval/", "eval_", "validation/", "test/")
+_NAMED = 97
+"""Confidence where the user has named the fields, above every format that only judges."""
 
 
 class Plain(Format):
-    """Reads JSON lines by the field's usual names."""
+    """Reads JSON lines by the field's usual names, or by those that the user has set."""
 
     name: ClassVar[str] = "jsonl"
     rollouts_hint: ClassVar[str] = "write step, group, prompt, completion and reward, one rollout a line"
 
+    def __init__(self, by_user: Mapping[str, str] | None = None) -> None:
+        self._fields = Fields(by_user)
+
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """Records that all have a step, and a reward with its text, or numbers that are known by name."""
-        records = head_records(head)
-        if not records or any("kind" in record or _step(record) is None for record in records):
-            return None
-        if all(map(_is_rollout, records)):
-            return Claim(40, "lines", "rollouts", f"jsonl {path}", 3)
-        known = any(canonical(None, key) and number(value) is not None for key, value in records[0].items())
-        return Claim(30, "lines", "metrics", f"jsonl {path}", 2) if known else None
+        return claim_of(path, head_records(head), self._fields, self.name)
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> PlainReader:  # noqa: ARG002
         """A reader of such lines."""
-        return PlainReader(context)
+        return PlainReader(context, self._fields)
 
 
-def _step(record: Mapping[str, Any]) -> int | None:
-    return next((integer(record[name]) for name in _STEPS if name in record), None)
+def claim_of(path: PurePath, records: Sequence[Mapping[str, Any]], fields: Fields, name: str) -> Claim | None:
+    """What the first records of a file, a row or a line each, show it to be."""
+    if not records:
+        return None
+    named = all(map(fields.is_set_for, records))
+    layouts = [fields.layout(record) for record in records]
+    if not named and any("kind" in record for record in records):
+        return None
+    steps = [step_of(record, layout.get(STEP)) for record, layout in zip(records, layouts, strict=True)]
+    if None in steps:
+        return None
+    if all(map(is_rollout, layouts)):
+        return Claim(_NAMED if named else 40, "lines", "rollouts", f"{name} {path}", 3)
+    known = any(canonical(None, key) and number(value) is not None for key, value in records[0].items())
+    if named or known:
+        return Claim(_NAMED if named else 30, "lines", "metrics", f"{name} {path}", 2)
+    return None
 
 
-def _is_rollout(record: Mapping[str, Any]) -> bool:
-    names = {_FIELDS.get(name, name) for name in record}
-    return "reward" in names and not names.isdisjoint(("completion", "messages", "completion_ids", "group"))
+def step_of(record: Mapping[str, Any], source: Source | None) -> int | None:
+    """The step of a record; None where it has none."""
+    return None if source is None else integer(value_of(record, source))
 
 
 class PlainReader(JsonLinesReader):
     """Reads a line as the rollout, step or evaluation that its fields show it to be."""
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._native = NativeReader(context)
+    def __init__(self, context: RunContext, fields: Fields | None = None) -> None:
+        self._rows = Rows(context, fields or Fields())
 
     def fresh(self) -> PlainReader:
         """A reader that has read nothing."""
-        return PlainReader(self._context)
+        return PlainReader(self._rows.context, self._rows.fields)
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The names in the records so far → what each is read as."""
+        return self._rows.read_as
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout, or a step and the evaluation that its row carries."""
-        step = _step(raw)
+        return self._rows.records(raw, location)
+
+
+class Rows:
+    """Turns objects with names of any kind into records, and remembers how each name was read."""
+
+    def __init__(self, context: RunContext, fields: Fields) -> None:
+        self.context = context
+        self.fields = fields
+        self.read_as: dict[str, str | None] = {}
+        self._seen: set[tuple[str, ...]] = set()
+        self._native = NativeReader(context)
+
+    def records(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
+        """One rollout, or a step and the evaluation that its row carries; ValueError where it is neither."""
+        layout = self.fields.layout(raw)
+        step = step_of(raw, layout.get(STEP))
         if step is None:
             raise ValueError("record without a step")
-        time = next((raw[name] for name in _TIMES if name in raw), None)
-        if _is_rollout(raw):
-            yield self._native.record(_as_rollout(raw) | {"step": step, "time": time}, location)
+        rollout = is_rollout(layout)
+        self._note(raw, rollout)
+        if rollout:
+            yield self._native.record(as_native(raw, layout) | {"step": step}, location)
             return
-        metrics = {name: value for name, value in raw.items() if name not in _STEPS and name not in _TIMES}
+        apart = {layout[field].path[0] for field in (STEP, "time") if field in layout}
+        named = list(series_of(raw, layout))
+        apart |= {source.name for _, source, _ in named}
+        metrics = {name: value for name, value in raw.items() if name not in apart}
         evaluated = {
             name.removeprefix(prefix): value
             for prefix in _EVALUATION
@@ -106,22 +122,24 @@ class PlainReader(JsonLinesReader):
             if name.startswith(prefix)
         }
         trained = {name: value for name, value in metrics.items() if not name.startswith(_EVALUATION)}
+        trained |= {series: value for series, _, value in named}
+        time = value_of(raw, layout["time"]) if "time" in layout else None
         for kind, values in (("step", trained), ("eval", evaluated)):
             if values:
                 yield self._native.record(
                     {"kind": kind, "step": step, "metrics": values, "time": time}, location
                 )
 
-
-def _as_rollout(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """The record under grpo-top/1's names; a name that is there already is not replaced."""
-    native = dict(raw) | {"kind": "rollout"}
-    for name, own in _FIELDS.items():
-        if name in raw:
-            native.setdefault(own, raw[name])
-    if isinstance(raw.get("completion_ids"), list):
-        native.setdefault("completion_tokens", len(raw["completion_ids"]))
-    sampled, trained = raw.get("sampling_logprobs", raw.get("sampler_logprobs")), raw.get("trainer_logprobs")
-    if "logprobs" not in raw and (sampled is not None or trained is not None):
-        native["logprobs"] = {"sampler": sampled, "trainer": trained}
-    return native
+    def _note(self, raw: Mapping[str, Any], rollout: bool) -> None:
+        """Remember how the record's names were read; of a row of numbers, those that are no metrics."""
+        names = tuple(raw)
+        if names in self._seen or len(self._seen) > 256:
+            return
+        self._seen.add(names)
+        found = self.fields.read_as(raw)
+        if not rollout:
+            ours = (STEP, "time", *self.fields.by_user)
+            found = {name: field for name, field in found.items() if field in ours}
+        for name, field in found.items():
+            if field is not None or name not in self.read_as:
+                self.read_as[name] = field

@@ -16,6 +16,7 @@ from grpo_top.formats.decode import bare, head_records, integer, parse_record, t
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.prime_rl_arrivals import Arrivals, arrivals_of
 from grpo_top.formats.prime_rl_console import ConsoleReader, console_claim
+from grpo_top.formats.prime_rl_exports import ExportReader, exports_of, is_export
 from grpo_top.formats.prime_rl_metrics import ConfigReader, MetricsReader, is_config, is_metrics
 from grpo_top.formats.verifiers import is_trace
 from grpo_top.formats.verifiers_results import is_output, output_rollout
@@ -59,6 +60,9 @@ class PrimeRl(Format):
             return _rollouts_claim(folder) if placed or any(map(_is_of_training, records)) else None
         if records and any(map(is_metrics, records)):
             return Claim(90, "lines", "metrics", f"{NAME} metrics {path}", 2)
+        if records and all(map(is_export, records)):
+            writer = f"{NAME} token exports {path.parent.parent}"
+            return Claim(92, "lines", "token exports", writer, 3, anew=True)
         if is_config(head):
             return Claim(90, "whole", "config", f"{NAME} config", 1)
         return None if records else console_claim(path, head)
@@ -72,6 +76,8 @@ class PrimeRl(Format):
             return ConsoleReader()
         if claim.role == "metrics":
             return MetricsReader()
+        if claim.role == "token exports":
+            return ExportReader(path, exports_of(context))
         folder = Folder.of(path)
         arrivals = arrivals_of(context)
         if folder.subset == ALL:

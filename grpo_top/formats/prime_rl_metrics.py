@@ -130,6 +130,12 @@ class ConfigReader(Reader):
                 sampling=intended,
                 version_lag_tolerance=number(orchestrator.get("max_off_policy_steps")),
                 total_steps=integer(orchestrator.get("max_steps", found.get("max_steps"))),
-                config={"model": mapping(orchestrator.get("model")).get("name")},
+                config={"model": mapping(orchestrator.get("model")).get("name"), **_samplers(orchestrator)},
             )
         ]
+
+
+def _samplers(orchestrator: Mapping[str, Any]) -> dict[str, Any]:
+    """Where the inference servers listen, if that is said."""
+    urls = mapping(orchestrator.get("client")).get("base_url")
+    return {"client": {"base_url": urls}} if urls else {}

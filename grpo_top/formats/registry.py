@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from grpo_top.formats.areal import Areal
 from grpo_top.formats.art import Art
 from grpo_top.formats.atropos import Atropos
+from grpo_top.formats.config_files import ConfigFiles
 from grpo_top.formats.console import Console
 from grpo_top.formats.miles import Miles
 from grpo_top.formats.mlflow import MlFlow
@@ -16,6 +17,7 @@ from grpo_top.formats.native import Native
 from grpo_top.formats.nemo_rl import NemoRl
 from grpo_top.formats.openrlhf import OpenRlhf
 from grpo_top.formats.plain import Plain
+from grpo_top.formats.plain_csv import Csv
 from grpo_top.formats.prime_rl import PrimeRl
 from grpo_top.formats.request_logs import RequestLogs
 from grpo_top.formats.rllm import Rllm
@@ -23,6 +25,7 @@ from grpo_top.formats.skyrl import SkyRl
 from grpo_top.formats.swanlab import SwanLab
 from grpo_top.formats.tensorboard import TensorBoard
 from grpo_top.formats.tinker import Tinker
+from grpo_top.formats.torchforge import TorchForge
 from grpo_top.formats.trackio import Trackio
 from grpo_top.formats.trl import Trl
 from grpo_top.formats.verifiers import Verifiers
@@ -30,6 +33,7 @@ from grpo_top.formats.verl import Verl
 from grpo_top.formats.wandb import Wandb
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import PurePath
 
     from grpo_top.formats.base import Claim, Format
@@ -51,23 +55,36 @@ FORMATS: tuple[Format, ...] = (
     SkyRl(),
     Areal(),
     OpenRlhf(),
+    TorchForge(),
     RequestLogs(),
+    ConfigFiles(),
     Console(),
     Plain(),
+    Csv(),
     *TRACKERS,
 )
 """In the order in which equal claims are settled: the first wins."""
 
 
-def choose(path: PurePath, head: bytes, only: str | None = None) -> tuple[Format, Claim] | None:
+def choose(
+    path: PurePath, head: bytes, only: str | None = None, formats: Sequence[Format] = FORMATS
+) -> tuple[Format, Claim] | None:
     """The format with the highest claim on a file and that claim; None where no format reads it.
 
     `head` is the file's first bytes (up to 64 kB). `only` names the one format that may claim; ValueError
-    where there is none of that name.
+    where there is none of that name. `formats`: see `with_fields`.
     """
-    formats = FORMATS if only is None else (named(only),)
+    if only is not None:
+        name = named(only).name
+        formats = [found for found in formats if found.name == name]
     claims = [(found, claim) for found in formats if (claim := found.claim(path, head))]
     return max(claims, key=lambda pair: pair[1].confidence, default=None)
+
+
+def with_fields(fields: Mapping[str, str]) -> tuple[Format, ...]:
+    """All formats, where the user has set which of the file's names is which field: see `plain_fields.Fields`."""
+    own: dict[str, Format] = {Plain.name: Plain(fields), Csv.name: Csv(fields)} if fields else {}
+    return tuple(own.get(found.name, found) for found in FORMATS)
 
 
 def named(name: str) -> Format:

@@ -13,6 +13,7 @@ from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.conversation import as_message, spoken, task_name, texts
 from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record, text
 from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Skipped, Step
 
 if TYPE_CHECKING:
@@ -135,18 +136,21 @@ def _rollouts(episode: Mapping[str, Any], step: int, split: str) -> Iterator[Rol
     described: Mapping[str, Any] = task if isinstance(task, dict) else {}
     reason = text(episode.get("termination_reason"))
     alone = len(trajectories) == 1
+    components = {name: value for name, value in metrics.items() if not _COUNTS.fullmatch(name)}
+    if not components and isinstance(episode.get("is_correct"), bool):
+        components["is_correct"] = float(episode["is_correct"])
     for part, trajectory in enumerate(trajectories):
         steps = _mappings(trajectory.get("steps"))
         messages = _conversation(steps)
         answers = [answer for turn in steps if (answer := text(turn.get("model_response"))) is not None]
         spoken_ = [spoken(message) for message in messages if message.role == "assistant"]
         group, asked = prompt or text(episode.get("task_hash")), _prompt(messages, steps)
-        yield Rollout(
+        rollout = Rollout(
             step=step,
             group=group if alone or group is None else f"{group} {text(trajectory.get('name')) or part}",
             reward=number(trajectory.get("reward")),
             index=integer(index) if alone else None,
-            rewards={name: value for name, value in metrics.items() if not _COUNTS.fullmatch(name)} or None,
+            rewards=components or None,
             split=split,
             task=task_name(text(described.get("id")), asked) or text(episode.get("task_hash")),
             family=text(described.get("data_source")),
@@ -160,6 +164,7 @@ def _rollouts(episode: Mapping[str, Any], step: int, split: str) -> Iterator[Rol
             termination=reason,
             location=Location(0, 0, part),
         )
+        yield filled(rollout, {name: value for name, value in episode.items() if name != "task"})
 
 
 def _conversation(steps: list[dict[str, Any]]) -> list[Message]:

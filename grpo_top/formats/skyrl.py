@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.console import PRINTED, printed_pairs
+from grpo_top.formats.conversation import conversation, task_name, texts
 from grpo_top.formats.decode import head_records, integer, number, numbers, text
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.printed_blocks import Block, BlockReader, Heading, Numbers, block_claim
+from grpo_top.formats.usual import filled
 from grpo_top.records import EVAL, NOWHERE, Eval, Rollout, Run, Step
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class SkyRl(Format):
         if not records:
             return block_claim(head, f"{NAME} console {path}", StepReader, b"skyrl")
         if all(map(_is_sample, records)):
-            return Claim(90, "lines", "rollouts", f"{NAME} evaluations", 3)
+            return Claim(90, "lines", "rollouts", f"{NAME} evaluations", 3, anew=True)
         if path.name == "aggregated_results.jsonl" and all(key.startswith("eval/") for key in records[0]):
             return Claim(85, "lines", "metrics", f"{NAME} evaluations", 2)
         if all(_STEP in record and any(map(_is_own, record)) for record in records):
@@ -85,17 +87,31 @@ class SampleReader(JsonLinesReader):
         """One rollout."""
         if "output_response" not in raw:
             raise ValueError("sample without a response")
-        yield Rollout(
+        asked, answer = raw.get("input_prompt"), raw.get("output_response")
+        prompt, source = texts(asked), text(raw.get("data_source"))
+        chat = isinstance(asked, list) or isinstance(answer, list)
+        rollout = Rollout(
             step=self._step,
             group=None,
             reward=_score(raw.get("score")),
             split=EVAL,
-            family=text(raw.get("data_source")),
-            prompt=text(raw.get("input_prompt")),
-            completion=text(raw.get("output_response")),
+            task=task_name(_number_in_data(raw, source), prompt),
+            family=source,
+            prompt=prompt,
+            completion=texts(answer),
+            messages=conversation(asked, answer) if chat else None,
             finish_reason=text(raw.get("stop_reason")),
             location=location,
         )
+        yield filled(rollout, raw)
+
+
+def _number_in_data(raw: Mapping[str, Any], source: str | None) -> str | None:
+    """The task by its number in its data set."""
+    extras = raw.get("env_extras")
+    info = extras.get("extra_info") if isinstance(extras, dict) else None
+    number_ = text(info.get("index")) if isinstance(info, dict) else None
+    return None if number_ is None else f"{source or 'task'} {number_}"
 
 
 def _score(score: object) -> float | None:

@@ -32,6 +32,8 @@ class DatabaseReader(Reader):
         self._database: Database | None = None
         self._generation = 0
         self._waiting: deque[Fetched] = deque()
+        self.path: Path | None = None
+        """The database, once it was looked into."""
 
     @abstractmethod
     def offer(self, connection: sqlite3.Connection) -> None:
@@ -55,14 +57,14 @@ class DatabaseReader(Reader):
 
     def introduce(self, path: Path) -> None:
         """Offer the runs of the database at once, so that those of several databases are known before one is chosen."""
-        self._database = Database(path)
+        self.path, self._database = path, Database(path)
         with suppress(OSError):  # whatever stands in the way is said when the database is polled
             self._database.look(self._introduce, at_once=True)
 
     def poll(self, path: Path, last: bool = False) -> list[Record]:
         """The next records. A row's location is its number."""
         if self._database is None:
-            self._database = Database(path)
+            self.path, self._database = path, Database(path)
         if not self._waiting:
             self._waiting.extend(self._database.look(self._look, at_once=last) or ())
         found: list[Record] = []

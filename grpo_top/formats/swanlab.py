@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.choice import choice_of
-from grpo_top.formats.decode import literal
 from grpo_top.formats.framed import FramedReader, LevelDbLog
 from grpo_top.formats.tracked import Rows, tracked_of
 from grpo_top.formats.wire import double, fields, messages, numbers, signed, texts
+from grpo_top.formats.yaml_values import parse_yaml
+from grpo_top.records import Skipped
 from grpo_top.sources.database import MAGIC as SQLITE
 
 if TYPE_CHECKING:
@@ -30,9 +31,6 @@ MAGIC = b":SWL\xd6\xe1"
 _START, _FINISH, _SCALAR = 10, 11, 13
 _FOLDER = re.compile(r"run-(?P<day>\d{8})_(?P<time>\d{6})-(?P<id>.+)")
 _CONFIG = re.compile(rb"\A[^\n]+:\n  desc: [^\n]*\n  sort: \d+\n  value:")
-_ENTRY = re.compile(
-    r"^(?P<key>[^\s:#][^\n]*?):\n(?:  (?!value:)[^\n]*\n)*  value: (?P<value>[^\n]+)$", re.MULTILINE
-)
 _OWN = re.compile(rb'\{"(?:index": -?\d+, "data|max|min)": ')
 
 
@@ -69,7 +67,7 @@ class SwanLab(Format):
 
 
 class ConfigReader(Reader):
-    """Reads `config.yaml`, which has `desc`, `sort` and `value` under each key; only values of one line are taken."""
+    """Reads `config.yaml`, which has `desc`, `sort` and `value` under each key."""
 
     def __init__(self, run: str, context: RunContext) -> None:
         self._run = run
@@ -81,14 +79,13 @@ class ConfigReader(Reader):
 
     def whole(self, data: bytes) -> list[Record]:
         """The run."""
-        entries = _ENTRY.finditer(data.decode("utf-8", "replace"))
-        config = {entry["key"].strip("'\""): _scalar(entry["value"]) for entry in entries}
+        try:
+            found = parse_yaml(data)
+        except ValueError as error:
+            return [Skipped(str(error), 0)]
+        entries = found.items() if isinstance(found, dict) else ()
+        config = {str(key): entry.get("value") for key, entry in entries if isinstance(entry, dict)}
         return list(tracked_of(self._context, f"{NAME} {self._run}").about(config=config))
-
-
-def _scalar(written: str) -> object:
-    quoted = written[:1] in ("'", '"') and written[-1:] == written[:1]
-    return written[1:-1] if quoted else literal(written)
 
 
 class SwanLabReader(FramedReader):

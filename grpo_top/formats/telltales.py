@@ -41,9 +41,14 @@ _KEYS = tuple(
 _CONFIG = (
     ("ms-swift", ("swift_version", "rlhf_type")),
     ("trl", ("num_generations", "max_completion_length")),
+    ("rllm", ("actor_rollout_ref", "rllm")),
     ("verl", ("actor_rollout_ref",)),
     ("nemo-rl", ("grpo", "policy")),
     ("areal", ("gconfig", "actor")),
+    ("skyrl", ("trainer", "generator", "environment")),
+    ("axolotl", ("rl", "trl", "base_model")),
+    ("openrlhf", ("n_samples_per_prompt", "rollout_batch_size", "micro_train_batch_size")),
+    ("slime", ("n_samples_per_prompt", "rollout_batch_size", "num_rollout")),
 )
 """Sections or settings that a framework's config always has."""
 

@@ -1,7 +1,6 @@
 """tinker-cookbook: `metrics.jsonl`, rollout summaries by iteration, `config.json`, printed tables.
 
-Steps count from 0. Summaries carry lengths, rewards and how each turn ended; texts only where the environment logs
-them. (`*_logtree.json` holds texts of a few groups, but not of which trajectory, so nothing is taken from it.)
+Steps count from 0. What the summaries hold is read in `tinker_summaries`, what was said in `tinker_logtree`.
 """
 
 from __future__ import annotations
@@ -11,23 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.console import PRINTED
-from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record, text
+from grpo_top.formats.decode import bare, head_records, integer, number, numbers, parse_record
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.printed_blocks import Block, BlockReader, Heading, Numbers, block_claim, cells
-from grpo_top.formats.tracked_config import intended
-from grpo_top.records import (
-    EVAL,
-    NOWHERE,
-    TRAIN,
-    Eval,
-    Location,
-    Message,
-    Rollout,
-    Run,
-    Skipped,
-    Step,
-    normal_sampling,
-)
+from grpo_top.formats.tinker_logtree import LogtreeReader, is_logtree, texts_of
+from grpo_top.formats.tinker_summaries import BUDGET, SummaryReader, is_summary
+from grpo_top.formats.tracked_config import run_of
+from grpo_top.records import NOWHERE, Eval, Location, Run, Skipped, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,13 +43,6 @@ _TRAINING = frozenset(
 """What keys of a training step begin with; an evaluator's begin with its name."""
 _ALL = "/env/all/"
 _TITLE = re.compile(r"\s*Step (?P<step>\d{1,12})\s*")
-_ASKED = frozenset(("problem", "question", "prompt", "query", "input"))
-_ANSWERED = frozenset(("response", "completion", "output", "assistant_content", "model_response"))
-_CUT = frozenset(("max_tokens", "max_sampled_tokens", "context_overflow"))
-"""Reasons to stop that are a token budget's."""
-_COUNTS = re.compile(r"/|^num_|_count$|tokens|turns|_len$|masked")
-"""Names of an environment's numbers that are no part of a reward."""
-_BUDGET = "tinker max_tokens"
 
 
 class Tinker(Format):
@@ -72,8 +54,10 @@ class Tinker(Format):
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the fields of a summary, by metrics that no one else logs, by the config's own settings."""
         records = head_records(head)
-        if records and all(map(_is_summary, records)):
-            return Claim(90, "lines", "rollouts", f"{NAME} summaries", 3)
+        if records and all(map(is_summary, records)):
+            return Claim(90, "lines", "rollouts", f"{NAME} summaries", 3, anew=True)
+        if is_logtree(head):
+            return Claim(90, "whole", "texts", f"{NAME} texts", 2)
         if records and any(_is_own(record) for record in records):
             return Claim(85, "lines", "metrics", f"{NAME} metrics {path}", 2)
         if _is_config(head, records):
@@ -82,18 +66,20 @@ class Tinker(Format):
             return None
         return block_claim(head, f"{NAME} console {path}", TableReader, b"tinker_cookbook")
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
         """A reader for the role that was claimed."""
         context.framework = context.framework or NAME
-        if claim.role == "config":
-            return ConfigReader(context)
-        if claim.role == "rollouts":
-            return SummaryReader(context)
-        return MetricsReader() if claim.role == "metrics" else TableReader()
-
-
-def _is_summary(record: Mapping[str, Any]) -> bool:
-    return {"iteration", "group_idx", "traj_idx"} <= record.keys()
+        match claim.role:
+            case "config":
+                return ConfigReader(context)
+            case "rollouts":
+                return SummaryReader(path, context)
+            case "texts":
+                return LogtreeReader(path, texts_of(context))
+            case "metrics":
+                return MetricsReader()
+            case _:
+                return TableReader()
 
 
 def _is_own(record: Mapping[str, Any]) -> bool:
@@ -122,19 +108,9 @@ class ConfigReader(Reader):
             config = parse_record(bare(data))
         except ValueError as error:
             return [Skipped(str(error), 0)]
-        told = intended(config)
-        builder = config.get("dataset_builder")
-        within = builder if isinstance(builder, dict) else {}
-        sampling = normal_sampling(told.get("sampling"))
-        self._context.notes[_BUDGET] = (sampling or {}).get("max_tokens")
-        return [
-            Run(
-                framework=NAME,
-                group_size=told.get("group_size") or integer(within.get("group_size")),
-                sampling=sampling,
-                config=config,
-            )
-        ]
+        run = run_of(NAME, config)
+        self._context.notes[BUDGET] = (run.sampling or {}).get("max_tokens")
+        return [run]
 
 
 class MetricsReader(JsonLinesReader):
@@ -191,104 +167,6 @@ def metric_rows(step: int, metrics: Numbers, rank: int, location: Location = NOW
         yield Step(step, train, rank=rank, location=location)
     for suite, values in suites.items():
         yield Eval(step, values, suite, rank=rank, location=location)
-
-
-class SummaryReader(JsonLinesReader):
-    """Reads `*_rollout_summaries.jsonl`: a trajectory a line."""
-
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-
-    def fresh(self) -> SummaryReader:
-        """A reader that has read nothing."""
-        return SummaryReader(self._context)
-
-    def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
-        """One rollout."""
-        step = integer(raw.get("iteration"))
-        if step is None:
-            raise ValueError("rollout without an iteration")
-        steps = raw.get("steps")
-        turns = [turn for turn in steps if isinstance(turn, dict)] if isinstance(steps, list) else []
-        tags = raw.get("tags")
-        named = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-        reason = _stop_reason(turns)
-        messages = _conversation(turns)
-        yield Rollout(
-            step=step,
-            group=text(raw.get("group_idx")),
-            reward=number(raw.get("total_reward")),
-            index=integer(raw.get("traj_idx")),
-            rewards=_env_metrics(turns) or None,
-            split=TRAIN if raw.get("split", TRAIN) == TRAIN else EVAL,
-            family=" ".join(named) or None,
-            prompt=next((message.content for message in messages if message.role == "user"), None),
-            completion=_joined(messages),
-            messages=messages or None,
-            prompt_tokens=integer(turns[0].get("ob_len")) if turns else None,
-            completion_tokens=_total(turns),
-            truncated=self._truncated(turns, reason),
-            termination=reason,
-            policy_version=integer(raw.get("sampling_client_step")),
-            trainer_version=step,
-            location=location,
-        )
-
-    def _truncated(self, turns: Sequence[Mapping[str, Any]], reason: str | None) -> bool | None:
-        """By the reason to stop; where there is none, by a turn that used the whole budget."""
-        if reason is not None:
-            return reason in _CUT
-        budget = self._context.notes.get(_BUDGET)
-        lengths = [length for turn in turns if (length := integer(turn.get("ac_len"))) is not None]
-        return max(lengths) >= budget if isinstance(budget, int | float) and lengths else None
-
-
-def _stop_reason(turns: Sequence[Mapping[str, Any]]) -> str | None:
-    """`metrics["stop/REASON"] = 1` on the last turn; environments need not say it."""
-    metrics = turns[-1].get("metrics") if turns else None
-    for key, value in metrics.items() if isinstance(metrics, dict) else ():
-        if key.startswith("stop/") and number(value):
-            return str(key).removeprefix("stop/")
-    return None
-
-
-def _env_metrics(turns: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """The environment's own numbers, as means over the turns that carry them."""
-    carried: dict[str, list[float]] = {}
-    for turn in turns:
-        for key, value in numbers(turn.get("metrics")).items():
-            if value is not None and not _COUNTS.search(key):
-                carried.setdefault(key, []).append(value)
-    return {key: sum(values) / len(values) for key, values in carried.items()}
-
-
-def _total(turns: Sequence[Mapping[str, Any]]) -> int | None:
-    lengths = [integer(turn.get("ac_len")) for turn in turns]
-    known = [length for length in lengths if length is not None]
-    return sum(known) if known and len(known) == len(lengths) else None
-
-
-def _conversation(turns: Sequence[Mapping[str, Any]]) -> list[Message]:
-    """The texts that the environment logs, under the words that are usual; what was asked only where it is new."""
-    found: list[Message] = []
-    asked = None
-    for turn in turns:
-        logs = turn.get("logs")
-        for key, value in logs.items() if isinstance(logs, dict) else ():
-            word = str(key).lower().replace(" ", "_")
-            if not isinstance(value, str):
-                continue
-            if word in _ASKED and value != asked:
-                asked = value
-                found.append(Message("user", value))
-            elif word in _ANSWERED:
-                found.append(Message("assistant", value, reward=number(turn.get("reward"))))
-    return found
-
-
-def _joined(messages: Sequence[Message]) -> str | None:
-    answers = [message.content for message in messages if message.role == "assistant"]
-    return "\n".join(answers) if answers else None
 
 
 class TableReader(BlockReader):

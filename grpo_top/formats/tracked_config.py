@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.formats.decode import integer, text
-from grpo_top.records import normal_sampling
+from grpo_top.formats.decode import integer, number, text
+from grpo_top.records import Run, normal_sampling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     from grpo_top.records import Sampling
 
 _SAMPLING = (
+    "data",
+    "trl",
     "actor_rollout_ref.rollout",
     "policy.generation",
     "generator.sampling_params",
     "gconfig",
     "orchestrator.sampling",
+    "orchestrator.train.sampling",
     "train.sampling",
     "sampling_params",
     "sampling",
@@ -40,9 +43,25 @@ _GROUP_SIZE = (
     "generator.n_samples_per_prompt",
     "n_samples_per_prompt",
     "gconfig.n_samples",
+    "trl.num_generations",
+    "env.group_size",
+    "dataset_builder.group_size",
+    "orchestrator.group_size",
     "orchestrator.rollouts_per_example",
     "rollouts_per_example",
 )
+_LAG_TOLERANCE = (
+    "rollout.max_head_offpolicyness",
+    "grpo.async_grpo.max_trajectory_age_steps",
+    "trainer.fully_async.max_staleness_steps",
+    "async_config.max_steps_off_policy",
+    "orchestrator.max_off_policy_steps",
+    "max_off_policy_steps",
+    "orchestrator.max_async_level",
+    "max_async_level",
+    "max_staleness",
+)
+"""How many policy versions a rollout may be older than the one that it trains, before it is dropped."""
 _TOTAL_STEPS = (
     "total_steps",
     "max_steps",
@@ -66,6 +85,8 @@ def intended(config: Mapping[str, Any]) -> dict[str, Any]:
     found["sampling"] = _sampling(config)
     found["group_size"] = _first_positive(config, _GROUP_SIZE)
     found["total_steps"] = _first_positive(config, _TOTAL_STEPS)
+    lags = (number(_at(config, path)) for path in _LAG_TOLERANCE)
+    found.setdefault("version_lag_tolerance", next((lag for lag in lags if lag is not None), None))
     named = (_at(config, path) for path in _ALGORITHM)
     found["algorithm"] = next(
         (name for value in named if isinstance(value, str) and (name := text(value))), None
@@ -73,6 +94,20 @@ def intended(config: Mapping[str, Any]) -> dict[str, Any]:
     if found["algorithm"] is None and {"num_generations", "loss_type"} <= config.keys():
         found["algorithm"] = "grpo"  # TRL's GRPOConfig, which has no word for it
     return {name: value for name, value in found.items() if value is not None}
+
+
+def run_of(framework: str, config: Mapping[str, Any]) -> Run:
+    """The run record of a framework's own config."""
+    told = intended(nested(config))
+    return Run(
+        framework=framework,
+        algorithm=told.get("algorithm"),
+        group_size=told.get("group_size"),
+        sampling=told.get("sampling"),
+        version_lag_tolerance=number(told.get("version_lag_tolerance")),
+        total_steps=told.get("total_steps"),
+        config={name: value for name, value in config.items() if value is not None},
+    )
 
 
 def nested(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,8 +130,11 @@ def _sampling(config: Mapping[str, Any]) -> Sampling | None:
     found: dict[str, Any] = {}
     for section in (config, *(_at(config, path) for path in _SAMPLING)):
         for name, value in section.items() if isinstance(section, dict) else ():
-            if isinstance(name, str) and value is not None and not isinstance(value, dict | list):
+            of_prompt_too = name == "max_tokens" and "max_new_tokens" in section
+            if isinstance(name, str) and not of_prompt_too and not isinstance(value, dict | list | None):
                 found[_SAMPLING_WORDS.get(name, name)] = value
+        if isinstance(section, dict) and section.get("greedy") is True:
+            found["temperature"] = 0.0
     return normal_sampling(found)
 
 

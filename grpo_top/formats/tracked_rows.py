@@ -97,6 +97,11 @@ def _like_trl(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
             yield from row_records(step, part, RANK, location)
 
 
+def _areal(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    """AReaL's trackers count its steps from 0, its printed tables and its trainer's words from 1."""
+    return _plain(step + 1, row, location)
+
+
 def _openrlhf(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
     train, evaluated = _parted(row)
     if train:
@@ -118,6 +123,7 @@ def _as_in_its_own_files(
 
 
 _SPLITS: dict[str, Callable[[int, Row, Location], Iterator[Step | Eval]]] = {
+    "areal": _areal,
     "openrlhf": _openrlhf,
     "skyrl": _as_in_its_own_files(skyrl.metric_rows),
     "tinker": _as_in_its_own_files(tinker.metric_rows),

@@ -15,8 +15,10 @@ from grpo_top.formats.completions import blocks, given, known_rewards, note_rewa
 from grpo_top.formats.conversation import conversation, texts
 from grpo_top.formats.decode import bare, head_records, integer, numbers, parse_record
 from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.parquet import MAGIC, parquet_table
 from grpo_top.formats.trl_console import ConsoleReader, console_claim
 from grpo_top.formats.trl_rows import NAME, is_grpo, row_records
+from grpo_top.formats.usual import filled
 from grpo_top.records import Location, Rollout, Run, Skipped
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
     from grpo_top.formats.base import RunContext
     from grpo_top.records import Record
 
-_PARQUET = b"PAR1"
 _COMPLETIONS = re.compile(r"completions_\d+\.parquet", re.IGNORECASE)
+_TOTAL = "reward"
+"""Early tables have the total in it and no advantage; later it is a reward function of that name."""
 _STATE_KEYS = (b'"log_history"', b'"global_step"')
 _GRPO_KEYS = re.compile(
     rb'"(?:reward|reward_std|rewards/[^"]+|completions?[/_][^"]*length|frac_reward_zero_std)"\s*:'
@@ -42,7 +45,7 @@ class Trl(Format):
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the parquet magic and the column names, the keys of the trainer state, or a printed row."""
-        if head.startswith(_PARQUET):
+        if head.startswith(MAGIC):
             named = _COMPLETIONS.fullmatch(path.name) is not None
             columns = all(word in head for word in (b"completion", b"advantage", b"prompt"))
             if named or columns:
@@ -131,20 +134,13 @@ class ParquetReader(Reader):
     def whole(self, data: bytes) -> list[Record]:
         """One rollout a row."""
         try:
-            import pyarrow as pa  # noqa: PLC0415 an optional extra
-            import pyarrow.parquet as pq  # noqa: PLC0415
-        except ImportError:
-            return [Skipped("parquet files need the extra: pip install 'grpo-top[parquet]'", 0)]
-        try:
-            table = pq.read_table(pa.BufferReader(data))
-            rows: list[dict[str, Any]] = table.to_pylist()
-        except (pa.ArrowException, OSError, ValueError) as error:
-            return [Skipped(f"not a readable parquet file: {str(error).splitlines()[0]:.120}", 0)]
-        if "step" not in table.column_names:
+            table = parquet_table(data)
+        except ValueError as error:
+            return [Skipped(str(error), 0)]
+        if "step" not in table.columns:
             return [Skipped("parquet table without a step column", 0)]
-        doubles = {field.name for field in table.schema if pa.types.is_floating(field.type)}
-        columns = reward_columns(table.column_names, doubles, known_rewards(self._context))
-        return list(_rollouts(rows, columns))
+        columns = reward_columns(table.columns, set(table.floating), known_rewards(self._context))
+        return list(_rollouts(table.rows, columns))
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
         """The rollout of row `location.offset`, from the whole file."""
@@ -177,12 +173,13 @@ def _rollout(
         return None
     prompt, completion = row.get("prompt"), row.get("completion")
     chat = isinstance(prompt, list) or isinstance(completion, list)
-    return Rollout(
+    total = _TOTAL if _TOTAL in row and "advantage" not in row else None
+    rollout = Rollout(
         step=step,
         group=group,
-        reward=None,
+        reward=given(row[total]) if total else None,
         index=index,
-        rewards={name: given(row.get(name)) for name in columns} or None,
+        rewards={name: given(row.get(name)) for name in columns if name != total} or None,
         split=None,
         prompt=texts(prompt),
         completion=texts(completion),
@@ -190,6 +187,7 @@ def _rollout(
         advantage=given(row.get("advantage")),
         location=location,
     )
+    return filled(rollout, {name: value for name, value in row.items() if name not in columns})
 
 
 class CompletionLinesReader(JsonLinesReader):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.conversation import conversation, spoken, task_name, texts
 from grpo_top.formats.decode import integer, number, numbers, text, timestamp
+from grpo_top.formats.usual import NAMES, filled
 from grpo_top.formats.verifiers_traces import mapping, mappings
 from grpo_top.records import Rollout
 
@@ -18,13 +19,30 @@ if TYPE_CHECKING:
 
 _COUNTS = re.compile(r"num_turns|total_tool_calls|.*_calls|.*(?:token|len|time).*", re.IGNORECASE)
 """Metrics that count what happened: no part of a reward."""
+_OWN = frozenset(("is_completed", "metrics", "timing", "generation_ms", "scoring_ms", "trajectory", "task"))
+"""Fields of which each version has one or another."""
+_NO_METRICS = NAMES | {
+    "example_id",
+    "reward",
+    "advantage",
+    "off_policy_steps",
+    "generation_ms",
+    "scoring_ms",
+    "total_ms",
+    "is_completed",
+    "answer",
+    "temperature",
+    "policy_version",
+}
+"""What is no metric where metrics stand among the other fields, as before 0.1.10."""
+_KIND = re.compile(r"[A-Za-z_]\w*(?=\()")
+"""`ToolCallError('…')`: early versions write an error as Python would print it."""
 
 
 def is_output(record: Mapping[str, Any]) -> bool:
     """Whether a line is such a rollout."""
-    return {"example_id", "prompt", "completion", "reward"} <= record.keys() and (
-        "is_completed" in record or "metrics" in record or "timing" in record
-    )
+    needed = {"example_id", "prompt", "completion", "reward"}
+    return needed <= record.keys() and not _OWN.isdisjoint(record)
 
 
 def output_rollout(raw: Mapping[str, Any], place: Place, location: Location) -> Rollout:
@@ -41,10 +59,10 @@ def output_rollout(raw: Mapping[str, Any], place: Place, location: Location) -> 
     info, usage, metrics = (
         mapping(raw.get("info")),
         mapping(raw.get("token_usage")),
-        numbers(raw.get("metrics")),
+        numbers(raw["metrics"] if "metrics" in raw else _among_others(raw)),
     )
     truncated, policy = raw.get("is_truncated"), integer(raw.get("policy_version"))
-    return Rollout(
+    rollout = Rollout(
         step=place.step,
         group=place.group or example,
         reward=reward,
@@ -67,6 +85,11 @@ def output_rollout(raw: Mapping[str, Any], place: Place, location: Location) -> 
         time=_time(mapping(raw.get("timing"))),
         location=location,
     )
+    return filled(rollout, {name: value for name, value in raw.items() if name != "example_id"})
+
+
+def _among_others(raw: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in raw.items() if name not in _NO_METRICS and value is not None}
 
 
 def _turns(raw: Mapping[str, Any]) -> list[Message] | None:
@@ -83,7 +106,8 @@ def _termination(raw: Mapping[str, Any]) -> str | None:
     """The stop condition, or the kind of error that ended it (a name, or an object that holds it)."""
     error = raw.get("error")
     kind = text(mapping(error).get("error")) or text(error)
-    return kind or text(raw.get("stop_condition"))
+    printed = _KIND.match(kind) if kind else None
+    return printed[0] if printed else kind or text(raw.get("stop_condition"))
 
 
 def _logprobs(raw: Mapping[str, Any]) -> list[float] | None:

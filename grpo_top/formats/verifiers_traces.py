@@ -143,7 +143,8 @@ def _rollout(
     own = [message for node in sampled if (message := as_message(node.get("message")))]
     reward, rewards = _rewards(trace)
     answered = next((call for call in reversed(calls) if not call.get("error")), None)
-    deployed = normal_sampling(mapping(answered.get("sampling"))) if answered else None
+    intended_ = intended_of(trace)
+    deployed = _deployed(calls, intended_)
     parsed = number(mapping(trace.get("metrics")).get("parsed"))
     return Rollout(
         step=place.step,
@@ -157,6 +158,7 @@ def _rollout(
         completion="\n".join(map(spoken, own)),
         messages=messages,
         verifier_raw=written(mapping(trace.get("info")).get("judge")),
+        verifier_error=_verifier_error(trace),
         parsed={0.0: False, 1.0: True}.get(parsed) if parsed is not None else None,
         advantage=_advantage(trace, sampled),
         prompt_tokens=_prompt_tokens(calls),
@@ -164,11 +166,33 @@ def _rollout(
         finish_reason=text(answered.get("finish_reason")) if answered else None,
         truncated=_truncated(trace, answered),
         termination=_termination(trace, calls),
-        sampling=intended.shown(intended_of(trace), deployed) if place.split == TRAIN else deployed,
+        sampling=intended.shown(intended_, deployed) if place.split == TRAIN else deployed,
         logprobs_sampler=_per_token(sampled, "logprobs"),
         logprobs_trainer=_per_token(sampled, "trainer_logprobs"),
         time=_time(trace, calls),
     )
+
+
+def _deployed(calls: Sequence[Mapping[str, Any]], intended: Sampling | None) -> Sampling | None:
+    """The settings that the calls were made with, the last one's; one that is not as intended in any call stays."""
+    meant = intended or {}
+    found: Sampling = {}
+    for call in calls:
+        if call.get("error"):
+            continue
+        for name, value in (normal_sampling(mapping(call.get("sampling"))) or {}).items():
+            if name not in found or found[name] == meant.get(name, found[name]):
+                found[name] = value
+    return found or None
+
+
+def _verifier_error(trace: Mapping[str, Any]) -> str | None:
+    """What went wrong where scoring was cut short or failed."""
+    stop = text(trace.get("stop_condition")) or ""
+    if not stop.startswith("scoring"):
+        return None
+    errors = mappings(trace.get("errors"))
+    return (text(errors[-1].get("type")) if errors else None) or stop
 
 
 def _in_order(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -12,9 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.console import PRINTED, is_text, progress_bar, segments
+from grpo_top.formats.conversation import texts
 from grpo_top.formats.decode import bare, head_records, integer, number, numbers, text
 from grpo_top.formats.jsonl import JsonLinesReader
+from grpo_top.formats.printed_config import PrintedConfig
 from grpo_top.formats.tool_calls import tool_calls_parse
+from grpo_top.formats.tracked_config import run_of
+from grpo_top.formats.usual import NAMES, filled
 from grpo_top.records import EVAL, TRAIN, Eval, Location, Rollout, Run, Step
 
 if TYPE_CHECKING:
@@ -35,30 +39,22 @@ _VALIDATION = re.compile(
     r"(?<![a-z])(?:e?val|validation|test)(?![a-z])|(?<![a-z])e?val(?:uation|idation)", re.IGNORECASE
 )
 _STEP = re.compile(r"(?<![\w/])step:(?P<step>\d{1,12}) - (?=\S+:)")
-_NO_COMPONENTS = frozenset(
-    (
-        "input",
-        "output",
-        "gts",
-        "score",
-        "reward",
-        "step",
-        "uid",
-        "request_id",
-        "pred",
-        "prediction",
-        "answer",
-        "advantage",
-        "data_source",
-        "index",
-        "sample_index",
-        "num_turns",
-        "prompt_length",
-        "response_length",
-        "prompt_tokens",
-        "response_tokens",
-    )
-)
+_NO_COMPONENTS = NAMES | {
+    "input",
+    "output",
+    "gts",
+    "score",
+    "reward",
+    "step",
+    "uid",
+    "request_id",
+    "pred",
+    "prediction",
+    "answer",
+    "index",
+    "sample_index",
+    "num_turns",
+}
 """Fields of a dump that are no part of a reward, whatever they hold."""
 
 
@@ -77,7 +73,9 @@ class Verl(Format):
             known = any(key.startswith(_FAMILIES) for record in records for key in record.get("data") or ())
             return Claim(90 if known else 50, "lines", "metrics", f"{NAME} metrics {path}", 2)
         if confidence := min(map(_dump_confidence, records)):
-            return Claim(confidence, "lines", "rollouts", f"{NAME} dumps {path.parent}", 3)
+            # A dump is written at once: one that begins anew is another attempt at its step, and takes its place.
+            a_step_each = path.stem.isdecimal()
+            return Claim(confidence, "lines", "rollouts", f"{NAME} dumps {path.parent}", 3, anew=a_step_each)
         return None
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
@@ -93,7 +91,7 @@ def _is_metrics(record: Mapping[str, Any]) -> bool:
 
 
 def _dump_confidence(record: Mapping[str, Any]) -> int:
-    if not isinstance(record.get("input"), str) or "output" not in record:
+    if not isinstance(record.get("input"), str | list) or "output" not in record:
         return 40 if list(record) == ["input"] else 0  # a first prompt longer than the head
     if "gts" in record:
         return 90
@@ -140,10 +138,15 @@ class MetricsReader(JsonLinesReader):
 
 
 class ConsoleReader(Reader):
-    """Reads printed lines, `step:12 - critic/score/mean:0.41 - …`, wherever in a line they begin."""
+    """Reads printed lines, `step:12 - critic/score/mean:0.41 - …`, wherever in a line they begin.
+
+    Before them verl prints all its settings, resolved.
+    """
 
     def __init__(self) -> None:
         self._run = Run()
+        self._config: PrintedConfig | None = PrintedConfig(_is_config)
+        """None once it was read, or a step came."""
 
     def fresh(self) -> ConsoleReader:
         """A reader that has read nothing."""
@@ -154,11 +157,19 @@ class ConsoleReader(Reader):
         found: list[Record] = []
         offset = lines.offset
         for line in lines.lines:
+            if self._config and (b"{'" in line or self._config.is_open):
+                found.extend(self._settings(line))
             if b"step:" in line or b"Training Progress" in line:
                 for part in segments(bare(line)):
                     found.extend(self._part(part, Location(offset, len(line))))
             offset += len(line) + 1
         return found
+
+    def _settings(self, line: bytes) -> Iterator[Record]:
+        for part in segments(line.rstrip()):
+            if self._config and (settings := self._config.take(part)):
+                self._config = None
+                yield run_of(NAME, settings)
 
     def _part(self, part: str, location: Location) -> Iterator[Record]:
         bar = progress_bar(part)
@@ -168,11 +179,17 @@ class ConsoleReader(Reader):
         if known != self._run and (starts or bar):
             self._run = known
             yield known
+        if starts:
+            self._config = None
         for position, start in enumerate(starts):
             end = starts[position + 1].start() if position + 1 < len(starts) else len(part)
             yield from metric_rows(
                 int(start["step"]), _printed_numbers(part[start.end() : end]), PRINTED, location
             )
+
+
+def _is_config(settings: Mapping[str, Any]) -> bool:
+    return "actor_rollout_ref" in settings
 
 
 def _printed_numbers(printed: str) -> dict[str, float | None]:
@@ -233,24 +250,20 @@ class DumpReader(JsonLinesReader):
         reward = number(score)
         if reward is None and score is not None:
             raise ValueError(f"rollout whose score is a {type(score).__name__}")
-        completion = text(raw.get("output"))
-        return (
-            Rollout(
-                step=step,
-                group=group,
-                reward=reward,
-                index=index,
-                rewards=_components(raw) or None,
-                split=self._split,
-                prompt=text(raw.get("input")),
-                completion=completion,
-                parsed=tool_calls_parse(completion),
-                advantage=number(raw.get("advantage")),
-                prompt_tokens=integer(raw.get("prompt_length", raw.get("prompt_tokens"))),
-                completion_tokens=integer(raw.get("response_length", raw.get("response_tokens"))),
-                location=location,
-            ),
+        completion = texts(raw.get("output"))
+        rollout = Rollout(
+            step=step,
+            group=group,
+            reward=reward,
+            index=index,
+            rewards=_components(raw) or None,
+            split=self._split,
+            prompt=texts(raw.get("input")),
+            completion=completion,
+            parsed=tool_calls_parse(completion),
+            location=location,
         )
+        return (filled(rollout, raw),)
 
 
 def _group(uid: str | None) -> tuple[str | None, int | None]:

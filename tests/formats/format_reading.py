@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tarfile
+from functools import cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeVar
 
@@ -22,12 +23,14 @@ HEAD = 64 << 10
 T = TypeVar("T")
 
 
+@cache
 def sample(name: str) -> bytes:
     """A real file of tests/data/formats, decompressed."""
     path = DATA / name
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
 
 
+@cache
 def packed(run: str, name: str) -> bytes:
     """One file of a real run in tests/data/samples."""
     with tarfile.open(DATA.parent / "samples" / f"{run}.tar.xz") as archive:

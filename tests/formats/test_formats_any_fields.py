@@ -1,6 +1,7 @@
 """Fields of any kind, in any record: the next one is read all the same."""
 
 import json
+from pathlib import PurePath
 from typing import Any
 
 import pytest
@@ -9,7 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_top.encode import encode
-from grpo_top.formats import areal, ms_swift, nemo_rl, request_logs, skyrl, tinker
+from grpo_top.formats import (
+    areal,
+    art,
+    atropos,
+    atropos_evals,
+    miles_samples,
+    ms_swift,
+    nemo_rl,
+    prime_rl_exports,
+    sglang_requests,
+    skyrl,
+    tinker,
+    trl,
+    verifiers,
+    verl,
+)
 from grpo_top.formats.base import Reader, RunContext
 from grpo_top.history import History
 from grpo_top.records import Rollout, Skipped
@@ -37,7 +53,7 @@ KNOWN: list[tuple[Reader, dict[str, Any]]] = [
         },
     ),
     (
-        tinker.SummaryReader(RunContext()),
+        tinker.SummaryReader(PurePath("train_rollout_summaries.jsonl"), RunContext()),
         {
             "iteration": 1,
             "group_idx": 0,
@@ -71,7 +87,7 @@ KNOWN: list[tuple[Reader, dict[str, Any]]] = [
         {"task_id": 1, "sample_idx": 0, "seqlen": 9, "prompt_len": 3, "tail_version": 0, "reward": 1.0},
     ),
     (
-        request_logs.SglangReader("x"),
+        sglang_requests.MetricsReader("x"),
         {
             "request_parameters": '{"sampling_params": {"temperature": 1}, "input_ids": [1]}',
             "finish_reason": {"type": "stop"},
@@ -79,6 +95,60 @@ KNOWN: list[tuple[Reader, dict[str, Any]]] = [
             "weight_versions": [{"version": "1"}],
             "output_token_logprobs": [[0.0, 1, None]],
         },
+    ),
+    (
+        sglang_requests.LogReader("x"),
+        {
+            "timestamp": "2026-11-30T12:00:39",
+            "event": "request.finished",
+            "obj": {"sampling_params": {"temperature": 1}},
+            "out": {"text": "4", "meta_info": {"weight_version": "1", "prompt_tokens": 2}},
+        },
+    ),
+    (
+        verl.DumpReader(1, "train"),
+        {"input": "a", "output": "b", "gts": "c", "score": 1.0, "step": 1, "uid": "a_1_0", "acc": 1}
+        | {"extra_info": {"task_id": 1}, "sampling_params": {"top_p": 1}, "finish_reason": "stop"},
+    ),
+    (
+        trl.CompletionLinesReader(RunContext()),
+        {"step": 1, "prompt": "a", "completion": "b", "accuracy": 1.0, "advantage": 0.5, "seed": 3},
+    ),
+    (
+        miles_samples.SamplesReader(1, "train"),
+        {"group_index": 0, "index": 1, "response": "b", "status": "completed", "reward": {"score": 1}}
+        | {"weight_versions": ["1"], "finish_reasons": ["stop"], "tokens": [1, 2], "response_length": 1}
+        | {
+            "rollout_log_probs": [-0.5],
+            "prompt": [{"role": "user", "content": "a"}],
+            "metadata": {"tier": "x"},
+        },
+    ),
+    (
+        art.GroupsReader(art.Place(1, "train")),
+        {
+            "trajectories": [
+                {"reward": 1.0, "metrics": {"a": 1}, "metadata": {"seed": 1}, "messages_and_choices": []}
+            ]
+        },
+    ),
+    (
+        atropos.GroupsReader("g", RunContext()),
+        {"tokens": [[1]], "masks": [[1]], "scores": [1.0], "messages": [[{"role": "user", "content": "a"}]]},
+    ),
+    (
+        atropos_evals.SamplesReader(RunContext()),
+        {"messages": [{"role": "user", "content": "a"}], "score": 1.0, "category": "x"},
+    ),
+    (
+        prime_rl_exports.ExportReader(PurePath("rank_0.jsonl"), {}),
+        {"step": 1, "token_ids": [1], "loss_mask": [True], "inference_logprobs": [-0.5]}
+        | {"trainer_logprobs": [-0.25], "mismatch_kl": [0.1], "importance_ratio": [1.0]},
+    ),
+    (
+        verifiers.ResultsReader(0),
+        {"example_id": 1, "prompt": "a", "completion": "b", "reward": 1.0, "task": "x", "error": "E('x')"}
+        | {"info": {"tier": "x"}, "metrics": {"a": 1}, "trajectory": [{"tokens": {}}], "timing": {}},
     ),
 ]
 anything = st.recursive(
@@ -94,7 +164,7 @@ anything = st.recursive(
 
 
 @pytest.mark.parametrize(("reader", "record"), KNOWN, ids=[type(reader).__name__ for reader, _ in KNOWN])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_any_value_in_any_field_breaks_nothing(
     reader: Reader, record: dict[str, Any], data: st.DataObject

@@ -173,3 +173,17 @@ def test_garbage_between_records_loses_itself_alone():
     record = json.dumps(RECORD).encode()
     found = fed(TrajectoryReader("train", Schedule()), b"\n".join([record, record[:60], record]))
     assert [type(record) for record in found] == [Rollout, Skipped, Rollout]
+
+
+def test_fields_that_a_version_adds_are_taken_by_their_usual_names():
+    record = {
+        "task_id": 3,
+        "sample_idx": 0,
+        "seqlen": 9,
+        "prompt_len": 4,
+        "head_version": -1,
+        "tail_version": 2,
+    }
+    extras = {"reward": 1.0, "prompt": "2+2?", "completion": "4", "truncated": False, "data_source": "gsm8k"}
+    (found,) = of(Rollout, read("rollout/2/3.jsonl", json.dumps(record | extras).encode()))
+    assert (found.truncated, found.family, found.task) == (False, "gsm8k", None)

@@ -4,6 +4,7 @@ from pathlib import PurePath
 
 import pytest
 import runs
+import yaml
 from format_reading import fed, of, opened, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from grpo_top.formats.art import GroupsReader, HistoryReader, Place
 from grpo_top.formats.names import canonical_values, heldout_value
 from grpo_top.formats.registry import choose
-from grpo_top.records import Eval, Location, Rollout, Run, Skipped, Step
+from grpo_top.records import NOWHERE, Eval, Location, Rollout, Run, Skipped, Step
 
 MODEL = ".art/arith/models/tiny-001"
 TABLE = f"{MODEL}/trajectories/train/{{:04d}}.parquet"
@@ -194,6 +195,41 @@ def test_each_rollout_of_a_group_is_replayed():
         assert again.completion == found.completion
 
 
+def old_yaml(*groups: object) -> bytes:
+    return yaml.dump(list(groups)).encode()
+
+
+def test_the_first_versions_wrote_groups_as_yaml():
+    data = old_yaml(GROUP, "no group", GROUP)
+    name = "trajectories/train/0007.yaml"
+    found = read(name, data)
+    again = of(Rollout, read("trajectories/train/0007.jsonl", lines(GROUP, "no group", GROUP)))
+    rollouts = of(Rollout, found)
+    assert [rollout._replace(location=NOWHERE, group=None) for rollout in rollouts] == [
+        rollout._replace(location=NOWHERE, group=None) for rollout in again
+    ]
+    assert [rollout.group for rollout in rollouts] == ["0", "0", "2", "2"]
+    assert [skipped.reason for skipped in of(Skipped, found)] == ["group without trajectories"]
+    for rollout in rollouts:
+        assert opened(name, data).replay(data, rollout.location) == rollout
+    (skipped,) = read(name, data[:-40] + b"\n: [")
+    assert "not YAML" in skipped.reason
+
+
+def test_what_a_trajectorys_metadata_says_beside_its_scenario_is_taken():
+    said = {"finish_reason": "abort", "policy_version": 4, "seed": 7, "data_source": "gsm8k"}
+    one = GROUP["trajectories"][0] | {"metadata": said}
+    (rollout,) = of(Rollout, read("trajectories/train/0007.jsonl", lines({"trajectories": [one]})))
+    assert (rollout.policy_version, rollout.seed, rollout.family) == (4, 7, "gsm8k")
+
+
+def test_history_of_any_section_is_read_and_what_is_summed_up_keeps_its_name():
+    first = {"costs/step": 0.5, "step": 1, "training_step": 1, "recorded_at": "2026-11-30T10:14:44"}
+    second = first | {"data/cum/num_groups_trainable": 9.0, "data/cum/num_groups_submitted": 12.0}
+    found = of(Step, history(first, second))
+    assert found[1].metrics["data/cum/num_groups_trainable"] == 9.0
+
+
 LINES = [
     lines(GROUP),
     lines({"train/reward": 0.5, "step": 1, "training_step": 1, "recorded_at": "2026-11-30T10:14:44"}),
@@ -216,3 +252,9 @@ def test_garbage_between_groups_loses_itself_alone():
     good = lines(GROUP)
     found = read("trajectories/train/0007.jsonl", b"\n".join([good, good[:40], good]))
     assert [type(record) for record in found] == [Rollout, Rollout, Skipped, Rollout, Rollout]
+
+
+def test_a_hidden_folder_is_looked_into(tmp_path):
+    runs.unpack_sample("openpipe-art-run", tmp_path)
+    assert (tmp_path / ".art").is_dir()
+    assert runs.read(tmp_path).run.steps == 10

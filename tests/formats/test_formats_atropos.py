@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_top.formats.atropos import GROUPS_A_STEP, GroupsReader
+from grpo_top.formats.base import RunContext
+from grpo_top.formats.names import heldout_value
 from grpo_top.formats.registry import choose
-from grpo_top.records import Rollout, Run, Skipped
+from grpo_top.records import Eval, Rollout, Run, Skipped
 
 GROUP = {
     "tokens": [[1, 5, 6], [1, 7, 8, 9]],
@@ -137,6 +139,38 @@ def test_replay_takes_the_part_of_its_line():
     assert (again.completion, again.reward) == (found.completion, found.reward)
 
 
+# Evaluations: written by hand after Atropos' source
+
+EVALUATION = {
+    "config_general": {"model_name": "m", "generation_parameters": {"max_new_tokens": 512}},
+    "results": {"atropos|gsm8k_eval|0": {"eval/percent_correct": 0.4}, "all": {"eval/percent_correct": 0.4}},
+}
+SAMPLE = {
+    "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}],
+    "score": 1,
+    "category": "easy",
+    "finish_reason": "stop",
+}
+
+
+def test_an_evaluation_is_of_the_step_that_the_groups_had_reached():
+    context = RunContext()
+    data = json.dumps(EVALUATION, indent=2).encode()
+    (before,) = read("evals/metrics.json", data, context)
+    read("groups.jsonl", b"\n".join([json.dumps(GROUP).encode()] * (GROUPS_A_STEP + 1)), context)
+    (after,) = read("evals/metrics.json", data, context)
+    assert isinstance(after, Eval)
+    assert (before.step, after.step, after.suite, heldout_value(after.metrics)) == (0, 2, "gsm8k_eval", 0.4)
+    (skipped,) = read("evals/metrics.json", data[:-5], context)
+    assert isinstance(skipped, Skipped)
+
+
+def test_an_evaluations_samples_are_rollouts_of_it():
+    (found,) = of(Rollout, read("evals/samples.jsonl", json.dumps(SAMPLE).encode()))
+    assert (found.split, found.reward, found.prompt, found.completion) == ("eval", 1.0, "2+2?", "4")
+    assert (found.family, found.finish_reason, found.step) == ("easy", "stop", 0)
+
+
 LINES = [
     json.dumps(GROUP).encode(),
     json.dumps(GROUP | {"scores": [1, 1]}).encode(),
@@ -150,10 +184,10 @@ LINES = [
 @given(st.lists(st.sampled_from(LINES), max_size=8), st.sets(st.integers(1, 7)))
 def test_any_cut_of_the_lines_gives_the_same_records(parts, cuts):
     data = b"".join(part + b"\n" for part in parts)
-    assert fed(GroupsReader("g"), data, cuts) == fed(GroupsReader("g"), data)
+    assert fed(GroupsReader("g", RunContext()), data, cuts) == fed(GroupsReader("g", RunContext()), data)
 
 
 def test_garbage_between_groups_loses_itself_alone():
-    found = fed(GroupsReader("g"), b"\n".join([LINES[0], LINES[3], LINES[0]]))
+    found = fed(GroupsReader("g", RunContext()), b"\n".join([LINES[0], LINES[3], LINES[0]]))
     assert [type(record) for record in found] == [Run, *[Rollout] * 2, Skipped, *[Rollout] * 2]
     assert of(Rollout, found)[-1].group == "g 2"

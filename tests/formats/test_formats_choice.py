@@ -42,6 +42,17 @@ def test_files_below_a_runs_folder_go_with_it():
     assert is_read(context, PurePath("/logs/trainer_state.json"))
 
 
+def test_only_a_run_that_is_allowed_is_chosen():
+    _, choice = offered()
+    choice.allow({"a"})
+    assert choice.chosen == "a"
+    choice.allow({"b"})
+    assert choice.chosen == "a"
+    _, choice = offered("b")
+    choice.allow(())
+    assert choice.chosen is None
+
+
 def test_each_tracker_has_a_choice_of_its_own():
     context, _ = offered()
     choice_of(context, "other").offer("x", 1.0, folder=PurePath("/logs/tensorboard"))
@@ -51,9 +62,7 @@ def test_each_tracker_has_a_choice_of_its_own():
 def test_what_is_not_read_is_said_with_the_way_to_read_it():
     _, choice = offered()
     assert choice.note(["b"]) == choice.note([]) == ""
-    assert choice.note(["a", "b"]) == (
-        'second is read, not first; for another put name = "first" under [run] in grpo-top.toml'
-    )
+    assert choice.note(["a", "b"]) == "second is read, not first; --run NAME reads another"
     assert choice.note(["a"]) == "not read: first; give its path alone to read it"
 
 

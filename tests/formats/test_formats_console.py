@@ -16,11 +16,11 @@ from grpo_top.formats.console import (
     segments,
     strip_ansi,
 )
-from grpo_top.formats.names import canonical_values
+from grpo_top.formats.names import canonical_values, heldout_value
 from grpo_top.formats.registry import choose
 from grpo_top.formats.trl_console import ConsoleReader as TrlConsoleReader
 from grpo_top.formats.verl import ConsoleReader as VerlConsoleReader
-from grpo_top.records import Eval, Step
+from grpo_top.records import Eval, Run, Step
 
 OPENRLHF = (
     "(PPORayActorGroup pid=9127) [2025-05-14 09:26:11] INFO     ppo_trainer.py:128   ✨ Global step 86: "
@@ -97,6 +97,19 @@ def test_an_evaluation_is_told_from_a_step():
     (found,) = fed(ConsoleReader(), b"eval 12: {'eval/math': 0.4}")
     assert isinstance(found, Eval)
     assert found.step == 12
+
+
+def test_slimes_evaluations_are_one_a_data_set():
+    line = "eval 12: {'eval/aime': 0.25, 'eval/aime-truncated_ratio': 0.5, 'eval/math': 0.5}"
+    found = of(Eval, fed(ConsoleReader(), line.encode()))
+    assert [(one.suite, heldout_value(one.metrics)) for one in found] == [("aime", 0.25), ("math", 0.5)]
+    assert found[0].metrics["truncated_ratio"] == 0.5
+
+
+def test_whose_words_they_are_is_said_once():
+    found = fed(ConsoleReader(), f"{SLIME}\n{SLIME}".encode())
+    assert [type(record) for record in found] == [Run, Step, Step]
+    assert found[0].framework == "slime"
 
 
 @pytest.mark.parametrize(

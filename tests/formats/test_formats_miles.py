@@ -312,3 +312,37 @@ def test_garbage_between_samples_loses_itself_alone():
 def test_the_readers_of_a_run_share_its_samples():
     context = RunContext()
     assert samples_of(context) is samples_of(context)
+
+
+def test_parts_that_ended_otherwise_than_the_last_are_how_a_sample_went():
+    """Partial rollouts of slime: weights were swapped under a sample, and it was generated on."""
+    raw = sample(3) | {
+        "index": 3,
+        "response": "4",
+        "response_length": 2,
+        "tokens": [1, 2, 3, 4, 5],
+        "rollout_id": 6,
+        "status": "truncated",
+        "weight_versions": ["2", "4", "6"],
+        "finish_reasons": ["abort", "abort", "length"],
+        "rollout_log_probs": [-0.5, -0.25],
+    }
+    (found,) = fed(SamplesReader(6, "train"), lines(raw))
+    assert (found.termination, found.finish_reason, found.truncated) == ("abort then length", "length", True)
+    assert (found.policy_version, found.policy_version_end) == (2, 6)
+    assert (found.prompt_tokens, found.completion_tokens, found.logprobs_sampler) == (3, 2, [-0.5, -0.25])
+
+
+def test_of_several_rewards_the_total_is_the_one_that_is_called_so():
+    (found,) = fed(
+        SamplesReader(6, "train"), lines(sample(3) | {"reward": {"score": 0.5, "acc": 1, "pred": "4"}})
+    )
+    assert (found.reward, found.rewards) == (0.5, {"score": 0.5, "acc": 1.0})
+
+
+def test_events_of_several_hours_are_one_story():
+    context = RunContext()
+    read("dashboard/trajectories/20261130_14.jsonl", lines(event(3, "gen_start", "7")), context)
+    read("dashboard/trajectories/20261130_15.jsonl", lines(event(3, "gen_end", "8", "stop")), context)
+    (found,) = of(Rollout, read("trajectory/9.jsonl", lines(sample(3)), context))
+    assert (found.policy_version, found.policy_version_end, found.finish_reason) == (7, 8, "stop")

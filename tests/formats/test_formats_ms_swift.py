@@ -332,3 +332,21 @@ def test_evaluations_of_a_run_are_held_out_and_not_trained_on(tmp_path):
     assert snapshot.run.rollouts == 60 * 16
     assert [step for step in range(1, 61) if snapshot.eval_batch(step) is not None] == [20, 40, 60]
     assert snapshot.run.evals == 3
+
+
+def test_columns_that_a_version_adds_are_taken_by_their_usual_names():
+    table = {
+        "step": ["3", "3"],
+        "prompt": [[{"role": "user", "content": "2+2?"}]] * 2,
+        "completion": ["4", "5"],
+        "accuracy": [1.0, 0.0],
+        "advantages": [0.7, -0.7],
+        "finish_reason": ["stop", "length"],
+        "seed": [1, 2],
+    }
+    found = of(Rollout, read("completions.jsonl", json.dumps(table).encode()))
+    assert [(one.prompt, one.finish_reason, one.seed) for one in found] == [
+        ("2+2?", "stop", 1),
+        ("2+2?", "length", 2),
+    ]
+    assert found[0].rewards == {"accuracy": 1.0}

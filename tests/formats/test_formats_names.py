@@ -3,7 +3,15 @@ import re
 
 import pytest
 
-from grpo_top.formats.names import CANONICAL, DEFINITIONS, TABLES, canonical, canonical_values, heldout_value
+from grpo_top.formats.names import (
+    CANONICAL,
+    DEFINITIONS,
+    TABLES,
+    canonical,
+    canonical_keys,
+    canonical_values,
+    heldout_value,
+)
 
 
 def series(name: str) -> str:
@@ -157,3 +165,45 @@ def test_what_a_row_only_implies_is_worked_out(framework, row, expected):
 )
 def test_an_evaluation_has_one_score(metrics, expected):
     assert heldout_value(metrics) == expected
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sample/staleness_mean",
+        "train/sample/rollout_queue_size",
+        "perf/weight_sync_s",
+        "batch/groups_per_step",
+    ],
+)
+def test_kl_of_trls_asynchronous_trainer_is_to_the_sampler_and_not_to_a_reference(key):
+    values = canonical_values("trl", {"kl": 0.02, "reward_std": 0.4, key: 1.0})
+    assert (values.get("kl"), values["mismatch_kl"], values["group_reward_std_mean"]) == (None, 0.02, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("framework", "metrics"),
+    [
+        ("rllm", {"batch/solver/fractions/too_hard": 0.25, "batch/solver/fractions/too_easy": 0.5}),
+        ("openrlhf", {"dynamic_filtering_pass_rate": 0.25}),
+        ("tinker", {"env/all/by_group/frac_all_bad": 0.25, "env/all/by_group/frac_all_good": 0.5}),
+    ],
+)
+def test_the_share_of_flat_groups_follows_from_those_that_fail_pass_or_can_be_learned_from(
+    framework, metrics
+):
+    assert canonical_values(framework, metrics)["zero_variance_group_frac"] == 0.75
+
+
+def test_partial_rollouts_of_verl_span_several_versions():
+    assert canonical_values("verl", {"fully_async/partial/partial_ratio": 0.3})["mixed_version_frac"] == 0.3
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["frac_reward_zero_std_excluded", "skipped_zero_adv_batches", "replay_buffer_size", "reroll_buffer_size"],
+)
+def test_keys_that_unsloth_and_axolotl_add_keep_their_names(key):
+    metrics = {"reward": 0.5, "frac_reward_zero_std": 0.25, key: 3.0}
+    assert canonical_keys("trl", metrics)[key] is None
+    assert canonical_values("trl", metrics)["zero_variance_group_frac"] == 0.25

@@ -250,3 +250,15 @@ def test_step_10_comes_after_step_2(tmp_path):
     monitor.read_all()
     where = [source.where for source in monitor.snapshot(finished=True).sources]
     assert where == ["train_data_step1.jsonl", "train_data_step2.jsonl", "train_data_step10.jsonl"]
+
+
+def test_the_agent_of_a_sample_is_its_family_and_fields_that_a_version_adds_are_taken():
+    sample = {
+        "agent_ref": [{"name": "math", "type": "responses_api_agents"}],
+        "content": [["2+2?", "4"]],
+        "rewards": [1.0],
+        "truncated": [True],
+        "weight_version": [6],
+    }
+    (found,) = of(Rollout, read("train_data_step7.jsonl", json.dumps(sample).encode()))
+    assert (found.family, found.truncated, found.policy_version) == ("math", True, 6)

@@ -82,3 +82,9 @@ def test_any_cut_of_the_lines_gives_the_same_records(parts, cuts):
 @given(st.binary(max_size=300))
 def test_no_bytes_are_too_wrong_to_read_on(data):
     assert isinstance(fed(ConsoleReader(), data + b"\n" + STEP.encode())[-1], Step)
+
+
+def test_what_is_logged_as_none_is_no_number_of_a_tracker_either():
+    found = read("train.log", b"Global step 3: {'policy_loss': 0.1, 'entropy_loss': None, 'actor_lr': 1e-06}")
+    (step,) = of(Step, found)
+    assert canonical_values("openrlhf", step.metrics) == {"loss": 0.1, "learning_rate": 1e-06}

@@ -85,6 +85,105 @@ def test_what_was_intended_and_what_was_deployed_are_two_configs():
     assert {rollout.sampling["temperature"] for rollout in of(Rollout, found)} == {0.15}
 
 
+def test_a_call_that_was_sampled_otherwise_than_intended_shows_whichever_of_the_calls_it_is():
+    record = episode(1)
+    (call,) = record["traces"][0]["calls"]
+    other = copy.deepcopy(call)
+    other["sampling"]["temperature"] = 0.15
+    for calls in ([other, call], [call, other], [call, other, call]):
+        record["traces"][0]["calls"] = calls
+        (found,) = rollouts(ALL.format(1), record)
+        assert found.sampling["temperature"] == 0.15
+    other["error"] = {"type": "Timeout"}
+    record["traces"][0]["calls"] = [other, call]
+    (found,) = rollouts(ALL.format(1), record)
+    assert found.sampling["temperature"] == 1.0
+
+
+def test_scoring_that_failed_is_the_verifiers_error_and_other_failures_are_not():
+    record = episode(1)
+    record["traces"][0] |= {
+        "ok": False,
+        "errors": [{"type": "JudgeTimeout"}],
+        "stop_condition": "scoring_timeout",
+    }
+    (found,) = rollouts(ALL.format(1), record)
+    assert (found.verifier_error, found.termination) == ("JudgeTimeout", "JudgeTimeout")
+    record["traces"][0]["stop_condition"] = "agent_timeout"
+    (found,) = rollouts(ALL.format(1), record)
+    assert found.verifier_error is None
+
+
+# Token exports
+
+
+EXPORT = "token_exports/step_3/rank_{}.jsonl"
+
+
+def export(rank: int = 0, **lists: object) -> dict[str, object]:
+    found = {
+        "schema_version": 1,
+        "step": 3,
+        "rank": rank,
+        "micro_step": 0,
+        "env_name": "add",
+        "token_ids": [5, 6, 7],
+        "loss_mask": [False, True, True],
+        "inference_logprobs": [0.0, -0.5, -1.0],
+        "trainer_logprobs": [-6.0, -0.25, -1.25],
+        "mismatch_kl": [5.0, 0.25, 0.75],
+        "importance_ratio": [1.0, 1.5, 0.5],
+        "is_masked": [True, False, True],
+        "entropy": [0.5, 0.2, 0.4],
+    }
+    return found | lists
+
+
+def test_an_export_gives_a_steps_means_over_the_tokens_that_are_trained_on():
+    (step,) = read(EXPORT.format(0), lines(export()))
+    assert step.step == 3
+    assert canonical_values("prime-rl", step.metrics) == pytest.approx(
+        {
+            "mismatch_kl": 0.5,
+            "logp_abs_diff": 0.25,
+            "is_ratio_mean": 1.0,
+            "effective_sample_size": 0.8,
+            "entropy": 0.3,
+            "clip_frac": 0.5,
+        }
+    )
+    assert step.metrics["mismatch_kl/all/max"] == 0.75
+
+
+def test_the_files_of_all_ranks_are_one_step_and_a_file_that_comes_again_counts_once():
+    context = RunContext()
+    read(EXPORT.format(0), lines(export(), export()), context)
+    read(EXPORT.format(0), lines(export()), context)
+    last = read(EXPORT.format(1), lines(export(rank=1, mismatch_kl=[0, 0.0, 0.0])), context)[-1]
+    assert last.metrics["mismatch_kl/all/mean"] == 0.25
+
+
+def test_the_trainers_own_log_stands_above_its_exports(tmp_path):
+    (tmp_path / "metrics.jsonl").write_bytes(lines({"step": 3, "time": 1.0, "mismatch_kl/all/mean": 0.125}))
+    exported = tmp_path / EXPORT.format(0)
+    exported.parent.mkdir(parents=True)
+    exported.write_bytes(lines(export()))
+    snapshot = runs.read(tmp_path)
+    assert runs.values(snapshot, "mismatch_kl")[3] == 0.125
+    assert runs.values(snapshot, "logp_abs_diff")[3] == 0.25
+
+
+def test_what_an_export_leaves_out_is_unknown():
+    record = {name: value for name, value in export().items() if name not in {"entropy", "is_masked"}}
+    (step,) = read(EXPORT.format(0), lines(record))
+    assert not {"entropy/all/mean", "is_masked/mean"} & step.metrics.keys()
+
+
+def test_an_export_whose_lists_do_not_fit_is_skipped_alone():
+    found = read(EXPORT.format(0), lines(export(), export(loss_mask=[True]), export()))
+    assert [type(record) for record in found] == [Step, Skipped, Step]
+
+
 def test_an_environment_that_is_meant_to_sample_otherwise_does_not_drift():
     context = RunContext()
     other = episode(2, env={"name": "code"})

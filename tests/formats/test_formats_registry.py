@@ -65,7 +65,7 @@ def test_a_completions_table_of_another_name_is_known_by_its_columns():
         ("merges.txt", "#version: 0.2\na b\n"),
         ("main.py", "config = {'lr': 0.1, 'steps': 10}\nprint(config)\n"),
         ("empty", ""),
-        ("numbers.csv", "step,reward\n1,0.5\n"),
+        ("cities.csv", "city,people\nA,3\n"),
     ],
 )
 def test_what_is_no_log_is_left_alone(name, content):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_top.formats.registry import choose
-from grpo_top.formats.request_logs import SglangReader, VllmReader
+from grpo_top.formats.request_logs import VllmReader
+from grpo_top.formats.sglang_requests import LogReader, MetricsReader
 from grpo_top.records import Rollout, SamplerLook, Skipped
 
 FILE = "sglang-request-metrics-20261129_10.log"
@@ -113,13 +114,77 @@ def test_requests_of_a_step_are_shuffled_so_equal_prompts_are_its_groups():
 @pytest.mark.parametrize("parameters", [None, 3, "{", "[]"])
 def test_a_request_without_readable_parameters_is_skipped(parameters):
     found = fed(
-        SglangReader("x"),
+        MetricsReader("x"),
         b"\n".join(
             json.dumps(record).encode()
             for record in (REQUEST, REQUEST | {"request_parameters": parameters}, REQUEST)
         ),
     )
     assert [type(record) for record in found] == [Rollout, Skipped, Rollout]
+
+
+# SGLang's log: written by hand after its source, level 2
+
+
+META = {
+    "id": "a",
+    "finish_reason": {"type": "stop", "matched": 151645},
+    "prompt_tokens": 3,
+    "weight_version": "44",
+    "completion_tokens": 2,
+    "e2e_latency": 0.3,
+}
+OBJECT = {"rid": "a", "text": "2+2?", "input_ids": None, "sampling_params": PARAMETERS["sampling_params"]}
+RECEIVED_JSON = "[2026-11-30 12:00:39] " + json.dumps(
+    {"timestamp": "2026-11-30T12:00:39", "event": "request.received", "rid": "a", "obj": OBJECT}
+)
+FINISHED_JSON = "[2026-11-30 12:00:39] " + json.dumps(
+    {
+        "timestamp": "2026-11-30T12:00:39.5",
+        "event": "request.finished",
+        "rid": "a",
+        "obj": OBJECT,
+        "out": {"text": "It's {4}", "meta_info": META},
+    }
+)
+RECEIVED_TEXT = (
+    "[2026-11-30 12:00:39] Receive: obj=GenerateReqInput(rid='a', text='2+2?', input_ids=None, "
+    "sampling_params={'temperature': 0.7, 'top_k': -1, 'max_new_tokens': 32, 'stop': None})"
+)
+FINISHED_TEXT = (
+    "[2026-11-30 12:00:39] Finish: obj=GenerateReqInput(rid='a', text='2+2?', input_ids=None, "
+    "sampling_params={'temperature': 0.7, 'top_k': -1, 'max_new_tokens': 32, 'stop': None}, stream=False), "
+    "out={'text': \"It's {4}\", 'meta_info': {'id': 'a', 'finish_reason': {'type': 'stop', 'matched': 151645}, "
+    "'prompt_tokens': 3, 'weight_version': '44', 'completion_tokens': 2, 'e2e_latency': 0.3}}"
+)
+
+
+def logged(*lines: str) -> list[object]:
+    return read("engine0/host_0.log", "".join(line + "\n" for line in lines).encode())
+
+
+@pytest.mark.parametrize("lines", [(RECEIVED_JSON, FINISHED_JSON), (RECEIVED_TEXT, FINISHED_TEXT)])
+def test_of_a_logged_request_the_line_at_its_end_is_read(lines):
+    (found,) = logged("INFO: server args: log_requests=True", *lines, "Decode batch. #running-req: 3")
+    assert found.sampling == {"temperature": 0.7, "top_k": 0, "max_tokens": 32}
+    assert (found.split, found.step, found.policy_version) == ("request", 45, 44)
+    assert (found.finish_reason, found.prompt_tokens, found.completion_tokens) == ("stop", 3, 2)
+
+
+def test_the_json_log_has_the_texts_where_its_level_says_so():
+    (found,) = logged(FINISHED_JSON)
+    assert (found.prompt, found.completion) == ("2+2?", "It's {4}")
+
+
+def test_at_level_0_a_logged_request_has_no_sampling():
+    bare = json.dumps({"event": "request.finished", "obj": {"rid": "a"}, "out": {"meta_info": META}})
+    (found,) = logged(bare)
+    assert (found.sampling, found.finish_reason, found.policy_version) == (None, "stop", 44)
+
+
+def test_a_logged_request_that_is_cut_is_skipped_alone():
+    found = logged(FINISHED_TEXT[:-200], FINISHED_JSON[:-20], FINISHED_TEXT)
+    assert [type(record) for record in found] == [Skipped, Skipped, Rollout]
 
 
 # vLLM
@@ -185,10 +250,15 @@ LINES = [
 @given(st.lists(st.sampled_from(LINES), max_size=12), st.sets(st.integers(1, 11)))
 def test_any_cut_of_the_lines_gives_the_same_records(parts, cuts):
     data = b"".join(part + b"\n" for part in parts)
-    for reader in (SglangReader("x"), VllmReader("x")):
+    for reader in (MetricsReader("x"), LogReader("x"), VllmReader("x")):
         assert fed(reader.fresh(), data, cuts) == fed(reader.fresh(), data)
 
 
 @given(st.binary(max_size=300))
 def test_no_bytes_are_too_wrong_to_read_on(data):
     assert of(SamplerLook, fed(VllmReader("x"), data + b"\n" + LINE.encode()))
+
+
+def test_the_time_of_a_line_has_no_year_and_is_not_taken():
+    (found,) = read("vllm.log", LINE.encode())
+    assert found.time is None

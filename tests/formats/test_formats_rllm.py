@@ -201,3 +201,10 @@ def test_file_names_of_the_sample_are_what_the_logger_makes():
         names = [name for name in archive.getnames() if "episode_hash" in name]
     assert len(names) == 192
     assert all(re.search(r"episode_hash[0-9a-f]{8}_id[0-9a-f-]{36}_\d\.json$", name) for name in names)
+
+
+def test_where_an_environment_counts_nothing_whether_it_was_correct_is_the_component():
+    (found,) = episode(metrics={}, is_correct=True)
+    assert found.rewards == {"is_correct": 1.0}
+    (found,) = episode(metadata={"seed": 5, "difficulty": "hard"})
+    assert (found.seed, found.tier) == (5, "hard")

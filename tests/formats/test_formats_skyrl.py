@@ -155,3 +155,19 @@ def test_garbage_between_records_loses_itself_alone():
     sample = json.dumps(SAMPLE).encode()
     found = fed(SampleReader(1), b"\n".join([sample, sample[:60], b'{"score": 1}', sample]))
     assert [type(record) for record in found] == [Rollout, Skipped, Skipped, Rollout]
+
+
+def test_a_sample_may_be_a_conversation_and_says_what_its_environment_adds():
+    sample = {
+        "input_prompt": [{"role": "user", "content": "2+2?"}],
+        "output_response": "4",
+        "score": [0.0, 1.0],
+        "stop_reason": "length",
+        "env_extras": {"extra_info": {"index": 7, "difficulty": "hard"}},
+        "data_source": "gsm8k",
+    }
+    (found,) = of(Rollout, read("dumped_evals/global_step_3_evals/gsm8k.jsonl", json.dumps(sample).encode()))
+    assert (found.prompt, found.completion, found.reward) == ("2+2?", "4", 1.0)
+    assert [turn.role for turn in found.messages] == ["user", "assistant"]
+    assert found.task.startswith("gsm8k 7 ")
+    assert (found.tier, found.finish_reason, found.split) == ("hard", "length", "eval")

@@ -90,7 +90,7 @@ def test_other_records_are_let_pass_and_broken_ones_skipped():
     assert [type(record) for record in found] == [Skipped, Skipped, Step]
 
 
-def test_of_the_config_values_of_one_line_are_read():
+def test_of_the_config_the_value_under_each_key_is_read_whatever_its_shape():
     path = RUN / "files" / "config.yaml"
     format_, claim = choose(path, CONFIG)
     assert (format_.name, claim.feed, claim.role, claim.order) == ("swanlab", "whole", "config", 0)
@@ -104,7 +104,10 @@ def test_of_the_config_values_of_one_line_are_read():
         "max_completion_length": 8,
         "num_generations": 4,
         "temperature": 0.1,
+        "nested": {"temperature": 9.0, "value": 5},
     }
+    (skipped,) = format_.reader(path, claim, RunContext()).whole(CONFIG + b"\n\t: [")
+    assert "not YAML" in skipped.reason
 
 
 @pytest.mark.parametrize(

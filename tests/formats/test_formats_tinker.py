@@ -1,8 +1,9 @@
 import json
 import math
+from pathlib import Path, PurePath
 
 import pytest
-from format_reading import fed, of, packed, read
+from format_reading import fed, of, opened, packed, read, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,6 +11,8 @@ from grpo_top.config import Settings
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.names import canonical, canonical_values, heldout_value
 from grpo_top.formats.tinker import MetricsReader, SummaryReader, TableReader
+from grpo_top.formats.tinker_logtree import KEPT, texts_of
+from grpo_top.formats.tinker_summaries import KEPT_READERS
 from grpo_top.monitor import Monitor
 from grpo_top.records import Eval, Message, Rollout, Run, Skipped, Step
 
@@ -30,12 +33,16 @@ SUMMARY = {
 ROW = {"step": 3, "env/all/reward/total": 0.5, "optim/lr": 1e-4, "progress/done_frac": 0.1}
 
 
+SUMMARIES = "iteration_000007/train_rollout_summaries.jsonl"
+TREE = "iteration_000007/train_logtree.json"
+
+
 def lines(*records: dict[str, object]) -> bytes:
     return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def summaries(*records: dict[str, object], context: RunContext | None = None) -> list[object]:
-    return read("iteration_000007/train_rollout_summaries.jsonl", lines(*records), context)
+    return read(SUMMARIES, lines(*records), context)
 
 
 def metrics(*records: dict[str, object]) -> list[object]:
@@ -223,6 +230,97 @@ def test_a_field_of_another_shape_is_unknown(odd):
     assert [type(record) for record in summaries(SUMMARY | odd)] == [Rollout]
 
 
+# Texts of the logtree: the tree was written by tinker-cookbook's own logtree module, what stands in it is made up
+
+
+REWARDS = {0: (1.0, 0.0, 1.0), 1: (0.0, 0.0, 1.0)}
+
+
+def logged_in_full() -> list[dict[str, object]]:
+    """The summaries of the tree's two groups, after a group that it does not hold."""
+    groups = {2: (0.0, 1.0, 0.0), 0: REWARDS[0], 1: REWARDS[1]}
+    return [
+        SUMMARY
+        | {"group_idx": group, "traj_idx": number, "total_reward": reward}
+        | {"steps": [TURN | {"ac_len": 10 + 10 * group + number, "ob_len": 5, "metrics": {}}]}
+        for group, rewards in groups.items()
+        for number, reward in enumerate(rewards)
+    ]
+
+
+def tree() -> bytes:
+    return sample("tinker/train_logtree.json.gz")
+
+
+def seen_texts(found: list[object]) -> dict[tuple[str, int], str | None]:
+    return {(one.group, one.index): one.completion for one in of(Rollout, found)}
+
+
+TEXTS = {(str(group), number): f"answer {number} {'x' * number}" for group in REWARDS for number in range(3)}
+
+
+def test_texts_of_groups_that_are_logged_in_full_are_matched_by_reward_and_then_by_length():
+    context = RunContext()
+    assert read(TREE, tree(), context) == []
+    found = summaries(*logged_in_full(), context=context)
+    assert seen_texts(found) == TEXTS | {("2", number): None for number in range(3)}
+    prompts = {(rollout.group, rollout.prompt) for rollout in of(Rollout, found)}
+    assert prompts == {("2", None), ("0", "2+2?"), ("1", "1+2?")}
+
+
+def test_texts_that_come_after_the_summaries_are_added_once():
+    context = RunContext()
+    reader = opened(SUMMARIES, lines(*logged_in_full()), context)
+    first = fed(reader, lines(*logged_in_full()))
+    assert set(seen_texts(first).values()) == {None}
+    read(TREE, tree(), context)
+    again = reader.idle()
+    assert seen_texts(again) == TEXTS
+    assert [rollout.location for rollout in again] == [rollout.location for rollout in first[3:]]
+    assert reader.idle() == reader.end() == []
+
+
+def test_texts_of_old_iterations_are_let_go_and_read_again_where_they_are_asked_for(tmp_path):
+    context = RunContext()
+    names = [f"iteration_{number:06}/train_logtree.json" for number in range(KEPT + 1)]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir()
+        path.write_bytes(tree())
+        read(str(path), tree(), context)
+    data = lines(logged_in_full()[3])
+    reader = opened(str(Path(tmp_path / names[0]).with_name("train_rollout_summaries.jsonl")), data, context)
+    (rollout,) = of(Rollout, fed(reader, data))
+    assert rollout.completion is None
+    assert reader.replay(data.strip(), rollout.location).completion == TEXTS["0", 0]
+    (tmp_path / names[0]).unlink()
+    assert reader.replay(data.strip(), rollout.location).completion is None
+
+
+def test_rollouts_wait_for_their_texts_in_the_newest_files_alone():
+    context = RunContext()
+    data = lines(*logged_in_full())
+    names = [f"iteration_{number:06}" for number in range(KEPT_READERS + 1)]
+    readers = [opened(f"{name}/train_rollout_summaries.jsonl", data, context) for name in names]
+    for reader in readers:
+        fed(reader, data)
+    for name in names:
+        read(f"{name}/train_logtree.json", tree(), context)
+    assert [len(reader.idle()) for reader in readers] == [0, *[6] * KEPT_READERS]
+
+
+def test_a_tree_of_another_shape_adds_nothing():
+    context = RunContext()
+    for data in (
+        tree()[:-9],
+        b'{"root": 3, "x": "lt-root"}',
+        tree().replace(b"Policy Response", b"Thoughts"),
+    ):
+        read(TREE, data, context)
+    assert set(seen_texts(summaries(*logged_in_full(), context=context)).values()) <= {None, ""}
+    assert texts_of(context).version == 1
+
+
 # The console
 
 
@@ -259,13 +357,15 @@ LINES = [
 @given(st.lists(st.sampled_from(LINES), max_size=14), st.sets(st.integers(1, 13)))
 def test_any_cut_of_the_lines_gives_the_same_records(parts, cuts):
     data = b"".join(part + b"\n" for part in parts)
-    for reader in (SummaryReader(RunContext()), MetricsReader(), TableReader()):
+    for reader in (SummaryReader(PurePath(SUMMARIES), RunContext()), MetricsReader(), TableReader()):
         assert repr(fed(reader.fresh(), data, cuts)) == repr(fed(reader.fresh(), data))
 
 
 def test_garbage_between_records_loses_itself_alone():
     summary = json.dumps(SUMMARY).encode()
-    found = fed(SummaryReader(RunContext()), b"\n".join([summary, summary[:60], summary]))
+    found = fed(
+        SummaryReader(PurePath(SUMMARIES), RunContext()), b"\n".join([summary, summary[:60], summary])
+    )
     assert [type(record) for record in found] == [Rollout, Skipped, Rollout]
     found = fed(TableReader(), b"\n".join([*TABLE[:5], b"\xff\x00 noise \xe2", *TABLE[5:]]))
     assert [sorted(step.metrics) for step in of(Step, found)] == [["env/all/x", "optim/lr"]]

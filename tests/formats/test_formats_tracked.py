@@ -130,7 +130,29 @@ def test_what_is_not_finite_stays_so():
     assert step.metrics["loss"] is None
 
 
+def test_areals_trackers_count_from_0_and_its_steps_from_1():
+    found = rows((0, {"ppo_actor/task_reward/avg": 0.5, "eval-rollout/reward": 0.4}))
+    assert [record.step for record in found if isinstance(record, Step | Eval)] == [1, 1]
+
+
 # The run
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"gconfig": {}, "actor": {}, "rollout": {"max_head_offpolicyness": 4}},
+        {"grpo": {"async_grpo": {"max_trajectory_age_steps": 4}}, "policy": {}},
+        {"trainer": {"fully_async": {"max_staleness_steps": 4}}},
+        {"async_config": {"max_steps_off_policy": 4}},
+        {"orchestrator": {"max_off_policy_steps": 4}},
+        {"num_generations": 8, "max_completion_length": 32, "max_staleness": 4},
+        {"version_lag_tolerance": 4, "max_staleness": 9},
+    ],
+)
+def test_how_old_a_rollout_may_be_is_said_under_many_names(config):
+    (run,) = rows(config=config)
+    assert run.version_lag_tolerance == 4.0
 
 
 def test_trls_config_tells_what_was_intended():

@@ -13,6 +13,7 @@ import pytest
 from format_reading import fed, of
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import unpack_sample
 from tracker_samples import known
 
 from grpo_top.config import Settings
@@ -144,7 +145,7 @@ def test_the_runs_that_are_not_read_are_named(project: Project, tmp_path: Path) 
     project.begin("new", 2)
     project.log("new", 1, TRL)
     (source,) = snapshot(Monitor([str(tmp_path)], Settings())).sources
-    assert source.note == 'new is read, not old; for another put name = "old" under [run] in grpo-top.toml'
+    assert source.note == "new is read, not old; --run NAME reads another"
 
 
 def test_a_project_of_an_early_version_knows_runs_by_their_name(tmp_path: Path) -> None:
@@ -261,6 +262,132 @@ def test_other_tables_are_let_pass(project: Project) -> None:
     assert of(Rollout, records(project.path)) == []
 
 
+# Traces of TRL's asynchronous trainer: written by hand after its source
+
+
+def trace(number: int, group: int, reward: float, version: int) -> dict[str, Any]:
+    call = {"type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
+    return {
+        "_type": "trackio.trace",
+        "messages": [
+            {"role": "system", "content": "Use the tool."},
+            {"role": "user", "content": f"2+{group}?"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": "4"},
+            {"role": "assistant", "content": f"It is {number}."},
+        ],
+        "metadata": {
+            "reward": reward,
+            "reward_std": 0.5,
+            "rewards/accuracy": reward,
+            "tools/call_frequency": 1.0,
+            "advantage": 2 * reward - 1,
+            "group_id": group,
+            "model_version": version,
+            "prompt_tokens": 12,
+            "completion_tokens": 30 + number,
+        },
+        "spans": [],
+    }
+
+
+def traced(project: Project, step: int, *traces: dict[str, Any], key: str = "rollouts") -> None:
+    project.connection.execute(
+        "CREATE TABLE IF NOT EXISTS traces (id TEXT PRIMARY KEY, run_id TEXT NOT NULL, timestamp TEXT NOT NULL,"
+        " run_name TEXT NOT NULL, step INTEGER NOT NULL, key TEXT NOT NULL, trace_index INTEGER,"
+        " messages TEXT NOT NULL, metadata TEXT NOT NULL, search_text TEXT, log_id TEXT, space_id TEXT, spans TEXT)"
+    )
+    for index, one in enumerate(traces):
+        stored = [json.dumps(one[name]).encode() for name in ("messages", "metadata")]
+        project.connection.execute(
+            "INSERT INTO traces VALUES (?, 'id-a', '2026-11-30T12:09:49', 'a', ?, ?, ?, ?, ?, '', NULL, NULL, '[]')",
+            (f"a:{step}:{key}:{index}", step, key, index, *stored),
+        )
+    project.log("a", step, {})
+
+
+def seen_in_traces(rollouts: list[Rollout]) -> None:
+    assert [(found.step, found.group, found.reward, found.rewards) for found in rollouts] == [
+        (9, "3", 1.0, {"accuracy": 1.0}),
+        (9, "3", 0.0, {"accuracy": 0.0}),
+    ]
+    first = rollouts[0]
+    assert (first.policy_version, first.trainer_version, first.advantage) == (7, 8, 1.0)
+    assert (first.prompt_tokens, first.completion_tokens) == (12, 30)
+    assert first.prompt == "Use the tool.\n2+3?"
+    assert first.completion == 'add({"a": 2, "b": 2})\nIt is 0.'
+    assert [turn.role for turn in first.messages or ()] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+
+
+def test_traces_of_the_asynchronous_trainer_are_rollouts_and_each_is_found_again(
+    project: Project, tmp_path: Path
+) -> None:
+    project.log("a", 9, {"train/reward": 0.5, "train/sample/staleness_mean": 1.0, "train/global_step": 9})
+    traced(project, 8, trace(0, 3, 1.0, 7), trace(1, 3, 0.0, 7))
+    monitor = Monitor([str(tmp_path)], Settings())
+    seen = snapshot(monitor)
+    batch = seen.batch(9)
+    assert batch is not None
+    seen_in_traces([seen.read(int(row)) for row in batch.rows])
+    traced(project, 16, trace(2, 4, 1.0, 16), key="later")
+    assert snapshot(monitor).rollouts.length == 3
+
+
+def test_traces_that_trackio_itself_wrote_are_read_and_their_copies_are_not(tmp_path: Path) -> None:
+    """Written by trackio 0.43 as TRL's asynchronous trainer calls it; what is in them is made up."""
+    unpack_sample("trackio-traces", tmp_path)
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    seen = monitor.snapshot(finished=True)
+    assert seen.left_out == ()
+    assert [source.where for source in seen.sources] == ["async.db"]
+    assert (seen.run.steps, seen.run.rollouts, seen.run.version_lag_tolerance) == (3, 16, 3.0)
+    found = seen.read(9)
+    assert isinstance(found, Rollout)
+    assert (found.step, found.group, found.reward, found.policy_version) == (3, "0", 1.0, 2)
+    assert (found.prompt, found.completion, found.completion_tokens) == ("2+0?", "4", 7)
+
+
+def test_traces_are_a_few_of_each_steps_rollouts_so_the_trainers_numbers_stand(
+    project: Project, tmp_path: Path
+) -> None:
+    project.begin("a", 1, num_generations=16, max_completion_length=64)
+    for step in range(1, 12):
+        logged = {"train/reward": 0.25, "train/sample/staleness_mean": 1.0, "train/global_step": step}
+        project.log("a", step, logged)
+        traced(project, step - 1, trace(0, step, 1.0, step - 1), trace(1, step, 1.0, step - 1))
+    seen = snapshot(Monitor([str(tmp_path)], Settings()))
+    assert set(known(seen, "reward_mean").values()) == {0.25}
+    assert seen.rollouts.length == 22
+    alarms = {"GROUP_INTEGRITY", "LOGGED_REWARD_MISMATCH"}
+    assert not alarms & {finding.id for finding in seen.findings}
+
+
+def test_traces_without_a_reward_are_other_conversations(project: Project) -> None:
+    chat = trace(0, 3, 1.0, 7)
+    del chat["metadata"]["reward"]
+    traced(project, 8, chat)
+    assert of(Rollout, records(project.path)) == []
+
+
+def test_traces_among_the_numbers_are_read_as_those_of_a_table_of_their_own(project: Project) -> None:
+    project.log("a", 8, {"rollouts": [trace(0, 3, 1.0, 7), trace(1, 3, 0.0, 7)], "other": 1.0})
+    found = of(Rollout, records(project.path))
+    seen_in_traces(found)
+    assert [rollout.location.part for rollout in found] == [0, 1]
+
+
+def test_traces_in_the_inbox_are_rollouts(project: Project) -> None:
+    logged = {"rollouts": [trace(0, 3, 1.0, 7), trace(1, 3, 0.0, 7)]}
+    seen_in_traces(of(Rollout, read_fragments(fragment(metrics=logged, step=8))))
+
+
 # The inbox
 
 
@@ -339,3 +466,18 @@ def test_fragments_that_were_imported_and_deleted_do_not_count_twice(
 )
 def test_fields_of_any_kind_break_nothing(fields: dict[str, Any]) -> None:
     read_fragments(fragment(**fields))
+
+
+def test_the_time_is_the_batchs_that_it_was_written_with_and_is_no_steps(project: Project) -> None:
+    for step in (1, 2):
+        project.log("a", step, TRL | {"train/global_step": step})
+    assert [step.time for step in of(Step, records(project.path))] == [None, None]
+
+
+def test_a_record_that_is_in_the_inbox_twice_counts_once(tmp_path: Path) -> None:
+    inbox = tmp_path / "inbox" / "082ef8b6"
+    inbox.mkdir(parents=True)
+    (inbox / "00000000.jsonl").write_bytes(fragment(log_id="x") * 2)
+    seen = snapshot(Monitor([str(tmp_path)], Settings()))
+    assert known(seen, "reward_mean") == {9: 0.5}
+    assert "STEP_RESTART" not in {finding.id for finding in seen.findings}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.names import canonical_values
-from grpo_top.formats.trl import ParquetReader, TrainerStateReader
+from grpo_top.formats.trl import ParquetReader, TrainerStateReader, table_rollouts
 from grpo_top.formats.trl_console import ConsoleReader
 from grpo_top.records import Eval, Location, Message, Rollout, Run, Skipped, Step
 
@@ -408,3 +408,24 @@ def test_a_real_log_gives_the_same_records_line_by_line():
     everything = range(len(data.split(b"\n")))
     assert len(batches(data, everything)) > 1000
     assert fed(ConsoleReader(RunContext()), data, everything) == fed(ConsoleReader(RunContext()), data)
+
+
+def test_a_step_that_reuses_a_generation_takes_as_long_as_it_says():
+    found = of(Step, read("trainer_state.json", sample("trl/lowtemp_trainer_state.json.gz")))
+    values = {step.step: canonical_values("trl", step.metrics) for step in found}
+    assert values[2]["step_time"] < values[1]["step_time"] / 2
+    assert "reward_mean" not in values[2]
+
+
+def test_a_table_of_before_rewards_had_columns_holds_the_total():
+    early = {"step": "3", "prompt": "2+2?", "completion": "4", "reward": 0.5}
+    (found,) = table_rollouts([early], RunContext())
+    assert (found.step, found.reward, found.rewards) == (3, 0.5, None)
+    (found,) = table_rollouts([early | {"advantage": 0.1}], RunContext())
+    assert (found.reward, found.rewards) == (None, {"reward": 0.5})
+
+
+def test_a_column_that_log_extra_adds_is_taken_where_its_name_says_what_it_is():
+    data = table(step=[1], prompt=["a"], completion=["x"], r=[0.5], finish_reason=["length"], advantage=[0.0])
+    (found,) = whole(data)
+    assert (found.rewards, found.finish_reason) == ({"r": 0.5}, "length")

@@ -87,6 +87,30 @@ def test_malformed_tool_calls_are_let_go():
     assert results(record)[0].messages[-1].tool_calls == []
 
 
+def test_results_of_0_1_9_have_their_metrics_among_the_other_fields_and_errors_in_words():
+    """Written by hand after its source: one `Dataset.to_json` at the end."""
+    row = {
+        "example_id": 3,
+        "prompt": "2+2?",
+        "completion": [{"role": "assistant", "content": "4"}],
+        "task": "tiny-math",
+        "reward": 0.5,
+        "error": "ToolCallError('no such tool: add(1, 2)')",
+        "generation_ms": 12.5,
+        "scoring_ms": 0.5,
+        "total_ms": 13.0,
+        "info": {"difficulty": "easy"},
+        "answer": "4",
+        "correct": 0.0,
+        "format": 1.0,
+        "num_turns": 2.0,
+    }
+    (found,) = of(Rollout, read("results.jsonl", json.dumps(row).encode()))
+    assert (found.reward, found.rewards) == (0.5, {"correct": 0.0, "format": 1.0})
+    assert (found.termination, found.tier, found.family) == ("ToolCallError", "easy", "tiny-math")
+    assert (found.prompt, found.completion) == ("2+2?", "4")
+
+
 def test_an_error_is_why_a_rollout_ended():
     assert (
         results(RESULT | {"error": {"error": "ModelError", "error_chain_str": "…"}})[0].termination

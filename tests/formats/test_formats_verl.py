@@ -1,6 +1,7 @@
 import json
 import math
 from pathlib import PurePath
+from pprint import pformat
 from statistics import fmean
 
 import pytest
@@ -8,9 +9,11 @@ from format_reading import fed, of, opened, read, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_top.config import Settings
 from grpo_top.formats.names import canonical_values
 from grpo_top.formats.registry import choose
 from grpo_top.formats.verl import ConsoleReader, DumpReader, MetricsReader
+from grpo_top.monitor import Monitor
 from grpo_top.records import Eval, Rollout, Run, Skipped, Step
 
 RECORD = {"input": "user\n2+2?\nassistant\n", "output": "4", "gts": "4", "score": 1.0, "step": 7}
@@ -21,6 +24,49 @@ def dumped(name: str, *records: dict[str, object]) -> list[object]:
 
 
 # Rollout dumps
+
+
+def test_what_a_dump_says_beside_its_own_fields_is_taken_and_is_no_part_of_the_reward():
+    """Forks and reward functions add such fields: they are read for what everyone means by them."""
+    extras = {
+        "acc": 0.0,
+        "data_source": "openai/gsm8k",
+        "finish_reason": "length",
+        "response_length": 512,
+        "param_version_start": 4,
+        "param_version_end": 6,
+        "extra_info": {"task_id": 17, "difficulty": "hard"},
+        "seed": 3,
+    }
+    (found,) = dumped("7.jsonl", RECORD | extras)
+    assert found.rewards == {"acc": 0.0}
+    assert (found.family, found.task, found.tier, found.seed) == ("openai/gsm8k", "17", "hard", 3)
+    assert (found.finish_reason, found.completion_tokens) == ("length", 512)
+    assert (found.policy_version, found.policy_version_end) == (4, 6)
+
+
+def test_prompts_and_answers_may_be_conversations():
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "2+2?"}]
+    (found,) = dumped("7.jsonl", RECORD | {"output": [{"role": "assistant", "content": "4"}]})
+    assert found.completion == "4"
+    assert choose(PurePath("7.jsonl"), json.dumps(RECORD | {"input": asked}).encode())[0].name == "verl"
+
+
+def test_a_resumed_run_writes_its_dumps_anew_and_the_new_ones_take_their_place(tmp_path):
+    dump = tmp_path / "rollout_data" / "7.jsonl"
+    dump.parent.mkdir()
+    other = [
+        RECORD | {"output": answer, "score": score} for answer, score in (("5", 0.0), ("4", 1.0), ("6", 0.0))
+    ]
+    dump.write_text("".join(json.dumps(record) + "\n" for record in other))
+    monitor = Monitor([str(tmp_path)], Settings())
+    while monitor.poll(1.0):
+        pass
+    dump.write_text("".join(json.dumps(RECORD | {"output": answer}) + "\n" for answer in "44"))
+    while monitor.poll(1.0):
+        pass
+    batch = monitor.snapshot().batch(7)
+    assert batch.reward.tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -207,6 +253,61 @@ def test_numpy_numbers_are_unwrapped_and_nan_stays_on_the_console():
     assert math.isnan(step.metrics["actor/grad_norm"])
 
 
+def test_the_settings_that_are_printed_first_say_what_is_meant_to_be_sampled():
+    settings = {
+        "actor_rollout_ref": {
+            "model": {"path": "Qwen/{x}", "note": "it's " * 30},
+            "rollout": {
+                "n": 5,
+                "response_length": 512,
+                "temperature": 0.8,
+                "top_k": -1,
+                "val_kwargs": {"n": 1},
+            },
+        },
+        "algorithm": {"adv_estimator": "grpo"},
+        "trainer": {"total_training_steps": 200},
+    }
+    printed = "".join(
+        f"\x1b[36m(TaskRunner pid=71)\x1b[0m {line}\n(WorkerDict pid=72) {{'unrelated': 1}}\n"
+        for line in pformat(settings).splitlines()
+    )
+    step = "(TaskRunner pid=71) step:1 - critic/score/mean:0.5 - actor/pg_loss:0.1\n"
+    found = read("train.log", (printed + step).encode())
+    run = of(Run, found)[0]
+    assert (run.framework, run.algorithm, run.group_size, run.total_steps) == ("verl", "grpo", 5, 200)
+    assert run.sampling == {"max_tokens": 512, "temperature": 0.8, "top_k": 0}
+    assert [record.step for record in of(Step, found)] == [1]
+
+
+def test_a_fully_asynchronous_run_logs_several_rows_a_version(tmp_path):
+    rows = [
+        {"step": version, "data": data}
+        for version in (1, 2, 3)
+        for data in (
+            {
+                "critic/score/mean": 0.5,
+                "actor/pg_loss": 0.1,
+                "fully_async/count/current_param_version": version,
+            },
+            {
+                "timing_s/param_sync": 0.2,
+                "fully_async/rollouter/idle_ratio": 0.1,
+                "training/global_step": 4 * version,
+            },
+            {"val-core/gsm8k/acc/mean@1": 0.4},
+        )
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    seen = monitor.snapshot(finished=True)
+    assert seen.run.steps == 3
+    assert seen.series["reward_mean"].values.tolist() == [0.5] * 3
+    assert "STEP_RESTART" not in {finding.id for finding in seen.findings}
+    assert seen.run.evals == 3
+
+
 def test_rays_coloured_prefix_does_not_hide_a_step():
     (step,) = of(
         Step,
@@ -268,3 +369,13 @@ def test_garbage_between_records_loses_itself_alone():
     found = fed(DumpReader(None, "train"), b"\n".join([good, good[:30], good[:40] + good, good]))
     assert [type(record) for record in found] == [Rollout, Skipped, Skipped, Rollout]
     assert [record.line for record in of(Skipped, found)] == [2, 3]
+
+
+def test_dumps_are_read_in_the_order_of_their_steps_and_not_of_their_names(tmp_path):
+    for step in (1, 2, 10, 11):
+        (tmp_path / f"{step}.jsonl").write_text(json.dumps(RECORD | {"step": step}) + "\n")
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    seen = monitor.snapshot(finished=True)
+    assert [source.where for source in seen.sources] == ["1.jsonl", "2.jsonl", "10.jsonl", "11.jsonl"]
+    assert "STEP_RESTART" not in {finding.id for finding in seen.findings}

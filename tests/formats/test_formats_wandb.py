@@ -137,7 +137,8 @@ def test_of_files_that_were_copied_to_one_place_one_is_read(tmp_path):
     monitor = Monitor([str(tmp_path)], Settings())
     monitor.read_all()
     assert monitor.snapshot().run.steps == 1
-    assert [source.state for source in monitor.snapshot().sources] == ["left out", "live"]
+    assert [source.where for source in monitor.snapshot().sources] == ["run-b.wandb"]
+    assert [line.partition(":")[0] for line in monitor.snapshot().left_out] == ["a"]
 
 
 # Beside the file
@@ -228,3 +229,8 @@ def test_a_broken_table_is_skipped(data):
 def test_another_table_is_no_rollout():
     path = PurePath("wandb/run-20261130_120948-abc/files/media/table/scores.table.json")
     assert choose(path, table(["name", "score"], ["a", 1]))[1].feed == "none"
+
+
+def test_numbers_that_lost_their_fraction_are_numbers():
+    (step,) = of(Step, read(wandb_row(1, TRL | {"train/reward": 1})))
+    assert step.metrics["reward"] == 1.0
