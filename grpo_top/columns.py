@@ -64,6 +64,11 @@ class Column:
         data = self._data
         return data[:length] if len(data) > 1 else np.ndarray((length,), data.dtype, data, 0, (0,))
 
+    def at(self, rows: slice | NDArray[np.int64], size: int) -> NDArray[Any]:
+        """The values of some rows that are there, only to be read; `size` is how many these are."""
+        data = self._data
+        return data[rows] if len(data) > 1 else np.ndarray((size,), data.dtype, data, 0, (0,))
+
     def cut(self, length: int) -> None:
         """Let the rows from `length` on fall."""
         self.length = min(self.length, length)
@@ -106,12 +111,16 @@ class Matrix:
         self._data: NDArray[Any] = np.empty((_FIRST_CAPACITY, width), dtype)
         self.length = 0
 
-    def append(self, row: Sequence[float]) -> None:
+    def append(self, row: Sequence[float] | NDArray[Any]) -> None:
         """Append one row."""
         if self.length == len(self._data):
             self._data = np.concatenate((self._data, np.empty_like(self._data)))
         self._data[self.length] = row
         self.length += 1
+
+    def fill(self, start: int, stop: int, column: int, value: float) -> None:
+        """Write one value of a column over, in the rows from `start` up to `stop`."""
+        self._data[start:stop, column] = value
 
     def view(self) -> NDArray[Any]:
         """The rows so far, only to be read."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from grpo_top.records import SAMPLING_ORDER, Success, normal_sampling
+from grpo_top.formats.name_tables import CANONICAL
+from grpo_top.records import SAMPLING_ORDER, Rollout, Success, normal_sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from grpo_top.detectors.base import Detector
 
@@ -33,6 +36,10 @@ RUN_KEYS = {
     "group_size": "group_size = 8, a whole number of rollouts",
 }
 """What `[run]` may declare → how it is written."""
+FIELDS_HELP = (
+    'reward = "meta.score": a field of a rollout, or a series, and what a JSON lines or CSV file calls it'
+)
+NAMES_HELP = '"my/kl_metric" = "kl": a metric of the trainer, and the series that it is'
 
 
 class ConfigError(ValueError):
@@ -55,6 +62,13 @@ class Settings:
     """Detector id → knob → value."""
     run: dict[str, Any] = field(default_factory=dict)
     """The `[run]` table, see `RUN_KEYS`: what the user declares stands above what the log says."""
+    fields: dict[str, str] = field(default_factory=dict)
+    """The `[fields]` table: field of a rollout, or series → the file's own name for it, dots between levels."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The `[names]` table: the trainer's name of a metric → the series that it is."""
+
+    file: str = ""
+    """The settings file that was read; empty where there is none."""
 
     def values(self, id_: str) -> dict[str, float]:
         """A detector's knobs that are set, as numbers."""
@@ -85,6 +99,7 @@ def load(
     settings = Settings()
     path = file or find(run_directory)
     if path is not None:
+        settings.file = str(path)
         _read(path, detectors, settings)
     for override in overrides:
         name, equals, text = override.partition("=")
@@ -105,6 +120,36 @@ def find(run_directory: Path | None) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
+def as_table(settings: Settings) -> dict[str, Any]:
+    """What is set, as a settings file has it: for a grpo-top that judges on another machine. It reads no fields."""
+    success = settings.run.get("success")
+    run = settings.run if success is None else settings.run | {"success": success._asdict()}
+    knobs = {id_: {name: one.value for name, one in of.items()} for id_, of in settings.knobs.items()}
+    return {**knobs, "run": run, "names": settings.names}
+
+
+def from_table(table: Mapping[str, Any], detectors: Mapping[str, type[Detector]], origin: str) -> Settings:
+    """The settings of `as_table`, as they came; what cannot be, or is not known here, is passed over."""
+    settings = Settings(file=origin if any(table.values()) else "")
+    for id_, entries in table.items():
+        for name, value in entries.items() if isinstance(entries, dict) else ():
+            with suppress(ConfigError):
+                _take({id_: {name: value}}, detectors, settings, origin)
+    return settings
+
+
+def over(below: Settings, above: Settings) -> Settings:
+    """Both, the latter's where both say something."""
+    ids = {**below.knobs, **above.knobs}
+    return Settings(
+        {id_: below.knobs.get(id_, {}) | above.knobs.get(id_, {}) for id_ in ids},
+        below.run | above.run,
+        below.fields | above.fields,
+        below.names | above.names,
+        above.file or below.file,
+    )
+
+
 def _read(path: Path, detectors: Mapping[str, type[Detector]], settings: Settings) -> None:
     try:
         with path.open("rb") as file:
@@ -113,18 +158,26 @@ def _read(path: Path, detectors: Mapping[str, type[Detector]], settings: Setting
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{path}: {error}") from error
+    _take(table, detectors, settings, str(path))
+
+
+def _take(
+    table: Mapping[str, Any], detectors: Mapping[str, type[Detector]], settings: Settings, origin: str
+) -> None:
     for id_, knobs in table.items():
         if id_ == "run":
             if not isinstance(knobs, dict):
                 raise ConfigError(
-                    f"{path}: run must be a table such as [run] with {', '.join(RUN_KEYS)} in it"
+                    f"{origin}: run must be a table such as [run] with {', '.join(RUN_KEYS)} in it"
                 )
-            settings.run |= {key: _declared(key, value, str(path)) for key, value in knobs.items()}
+            settings.run |= {key: _declared(key, value, origin) for key, value in knobs.items()}
+        elif id_ in _MAPPINGS:
+            getattr(settings, id_).update(_mapping(id_, knobs, origin))
         elif isinstance(knobs, dict):
             for knob, value in knobs.items():
-                _set(settings, detectors, id_, knob, value, str(path))
+                _set(settings, detectors, id_, knob, value, origin)
         else:
-            raise ConfigError(f"{path}: {id_} must be a table such as [{id_}] with knobs in it")
+            raise ConfigError(f"{origin}: {id_} must be a table such as [{id_}] with knobs in it")
 
 
 def _set(
@@ -137,6 +190,8 @@ def _set(
 ) -> None:
     if id_ == "run":
         raise ConfigError(f"{origin}: what is declared of the run stands in a file: [run] in {FILE_NAME}")
+    if id_ in _MAPPINGS:
+        raise ConfigError(f"{origin}: names stand in a file: [{id_}] in {FILE_NAME}")
     if id_ not in detectors:
         raise ConfigError(f"{origin}: there is no detector {id_}{_near(id_.upper(), detectors)}")
     known = {entry.name: entry.meaning for entry in detectors[id_].knobs} | SHARED_KNOBS
@@ -148,6 +203,49 @@ def _set(
     if number is None:
         raise ConfigError(f"{origin}: {id_}.{knob} must be a number, true or false")
     settings.knobs.setdefault(id_, {})[knob] = Setting(number, origin)
+
+
+_MAPPINGS = ("fields", "names")
+"""Tables that say under which names a log has what grpo-top knows."""
+_FIELD_NAMES = (*(name for name in Rollout._fields if name != "location"), "components.NAME", "sampling.NAME")
+_SERIES_OF_MANY = re.compile(r"(?:component_mean|termination)\{.+\}")
+_SERIES = (*sorted(CANONICAL), "component_mean{NAME}", "termination{REASON}")
+
+
+def _mapping(table: str, entries: object, origin: str) -> dict[str, str]:
+    """The entries of `[fields]` (own name → name in the file) or `[names]` (name in the log → series)."""
+    example = {"fields": 'reward = "meta.score"', "names": '"my/kl_metric" = "kl"'}[table]
+    if not isinstance(entries, dict):
+        raise ConfigError(f"{origin}: {table} must be a table such as [{table}] with {example} in it")
+    found: dict[str, str] = {}
+    for name, value in _flat(entries, table):
+        if not isinstance(value, str) or not value:
+            raise ConfigError(f"{origin}: [{table}] {name} is not of its form; write {example}")
+        ours, known = (name, _FIELD_NAMES + _SERIES) if table == "fields" else (value, _SERIES)
+        if not (_is_series(ours) or (table == "fields" and _is_field(ours))):
+            raise ConfigError(f"{origin}: [{table}] knows no {ours}{_near(ours, known)}")
+        found[name] = value
+    return found
+
+
+def _flat(entries: Mapping[str, Any], table: str) -> Iterator[tuple[str, object]]:
+    """The entries, those of an inner table (`components.format = …`) under their whole name."""
+    for name, value in entries.items():
+        if table == "fields" and isinstance(value, dict):
+            yield from ((f"{name}.{inner}", of_inner) for inner, of_inner in value.items())
+        else:
+            yield name, value
+
+
+def _is_series(name: str) -> bool:
+    return name in CANONICAL or _SERIES_OF_MANY.fullmatch(name) is not None
+
+
+def _is_field(name: str) -> bool:
+    outer, _, inner = name.partition(".")
+    if outer == "sampling" and inner:
+        return inner in SAMPLING_ORDER
+    return name in _FIELD_NAMES if not inner else outer == "components"
 
 
 def _declared(key: str, value: object, origin: str) -> Any:
@@ -227,6 +325,7 @@ def _number(value: object) -> float | None:
     return None
 
 
-def _near(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), n=1)
+def _near(name: str, known: Collection[str]) -> str:
+    mean = f"{name}_mean"
+    close = [mean] if mean in known else get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]}?" if close else ""

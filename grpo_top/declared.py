@@ -20,6 +20,7 @@ JUDGED_BY = (
     "reward_range",
     "success",
     "drops_flat_groups",
+    "some_rollouts",
 )
 """What verdicts rest on."""
 FACTS = (*JUDGED_BY, "framework", "algorithm", "total_steps", "recording")

@@ -114,7 +114,7 @@ def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str,
         found[column] = integers(fields[field], COLUMNS[column])
     for column, field in _NAMED.items():
         found[column] = _each(fields[field], names[column].id, names[column].ids)
-    tasks = fields["task"] if None not in fields["task"] else _task_names(rollouts)
+    tasks = fields["task"] if None not in fields["task"] else task_names(rollouts)
     found["task"] = names["task"].ids(tasks)
     found["policy_end"] = found["policy_start"]
     if any(end is not None for end in fields["policy_version_end"]):
@@ -212,7 +212,7 @@ def _truncated(said: Sequence[bool | None], finish: Sequence[str | None]) -> Any
     ]
 
 
-def _task_names(rollouts: Sequence[Rollout]) -> list[str | None]:
+def task_names(rollouts: Sequence[Rollout]) -> list[str | None]:
     """The source's task ids; where it gives none, one made of the prompt, with white space folded."""
     made: dict[str, str | None] = {"": None}
     found = []
@@ -244,11 +244,12 @@ def _logp_differences(
     if of_sampler.count(None) == len(of_sampler) or of_trainer.count(None) == len(of_trainer):
         return math.nan
     return [
-        _logp_difference(sampler, trainer) for sampler, trainer in zip(of_sampler, of_trainer, strict=True)
+        logp_difference(sampler, trainer) for sampler, trainer in zip(of_sampler, of_trainer, strict=True)
     ]
 
 
-def _logp_difference(sampler: Sequence[float] | None, trainer: Sequence[float] | None) -> float:
+def logp_difference(sampler: Sequence[float] | None, trainer: Sequence[float] | None) -> float:
+    """Mean |difference| of a rollout's log-probabilities; NaN unknown, inf where their numbers differ."""
     if sampler is None or trainer is None:
         return math.nan
     if len(sampler) != len(trainer):

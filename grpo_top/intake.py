@@ -6,10 +6,10 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from grpo_top.completions import text_key
 from grpo_top import defects
+from grpo_top.completions import text_key
 from grpo_top.formats.choice import NOT_READ, is_read
-from grpo_top.formats.registry import choose
+from grpo_top.formats.registry import FORMATS, choose
 from grpo_top.records import Skipped
 from grpo_top.snapshot import SkippedRecord, SourceFacts
 from grpo_top.sources.access import read_head, read_range, read_whole
@@ -19,6 +19,7 @@ from grpo_top.sources.pieces import ByteTail
 from grpo_top.sources.store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from grpo_top.formats.base import Claim, Format, Reader, RunContext
@@ -78,6 +79,10 @@ class Intake:
         """Bytes on disk as last seen."""
         return self._file.size
 
+    def anew(self) -> Intake:
+        """The same file, of which nothing has been read."""
+        return Intake(self.number, self.path, self.where, self.format, self.claim, self._context)
+
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
         records = None
@@ -117,6 +122,12 @@ class Intake:
         data = read_range(self.path, offset, length) if length else read_whole(self.path)
         return self.reader.replay(data, location)
 
+    def raw(self, location: Location) -> bytes | None:
+        """The line that a rollout was read from; None where it is no line of a text file. Raises as `find` does."""
+        if self.claim.feed != "lines" or not location.length:
+            return None
+        return read_range(self.path, location.offset, location.length)
+
     def text_key(self, completion: str) -> int:
         """The value of the column `text` for a rollout of this source with that completion."""
         return text_key(completion)
@@ -136,6 +147,7 @@ class Intake:
             note=NOT_READ
             if left_out
             else self._defect or self._file.note or self.reader.note or (LAST_LINE_CUT if self._cut else ""),
+            fields=self.reader.fields,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:
@@ -217,9 +229,11 @@ class Intake:
         return records
 
 
-def recognise(path: Path, only: str | None) -> tuple[Format, Claim] | None:
+def recognise(
+    path: Path, only: str | None, formats: Sequence[Format] = FORMATS
+) -> tuple[Format, Claim] | None:
     """The format that reads a file, by its first bytes; None where none does, or where it is still empty."""
     head = read_head(path, HEAD_BYTES)
     if head.startswith(MAGIC):
         head = head_of_database(path)
-    return choose(path, head, only) if head else None
+    return choose(path, head, only, formats) if head else None

@@ -10,27 +10,32 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from grpo_top.batch import Batch
 from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
-from grpo_top.encode import LARGEST, SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
+from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
 from grpo_top.evals import Evals
-from grpo_top.facts import Batch, RunChange, RunState, StepFacts
-from grpo_top.formats.names import canonical_keys, canonical_values
+from grpo_top.facts import RunChange, RunState, StepFacts
+from grpo_top.fleet import Fleet
 from grpo_top.formats.registry import TRACKERS
+from grpo_top.hand_scoring import HandScoring
 from grpo_top.history import History
 from grpo_top.measure import measure
 from grpo_top.pace import StepPace
 from grpo_top.records import EVAL, REQUEST, Rollout
-from grpo_top.table import ROLLOUTS, TRAINER, StepTable
+from grpo_top.samplers import Samplers
+from grpo_top.table import ROLLOUTS, SAMPLERS, TRAINER, StepTable
+from grpo_top.trainer_metrics import TrainerMetrics
 from grpo_top.verdicts import Judge
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from grpo_top.config import Settings
-    from grpo_top.records import Eval, Run, SamplerLook, Step
+    from grpo_top.grades import HandScore
+    from grpo_top.records import Eval, FleetLook, Grade, Run, SamplerLook, Step
     from grpo_top.snapshot import Series, SkippedRecord
 
 Noted = TypeVar("Noted")
@@ -50,8 +55,9 @@ _OF_ANY_FRAMEWORK = ("grpo-top", "native", "console", "trl", *(tracker.name for 
 class Ledger:
     """Takes records in, in any order, and judges the steps that are finished."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, kept: Iterable[HandScore] = ()) -> None:
         self.history = History()
+        self.hand_scoring = HandScoring(kept)
         self.table = StepTable()
         self.evals = Evals()
         self._runs = RunStates(settings.run)
@@ -62,8 +68,7 @@ class Ledger:
         self.last_record_time: float | None = None
         self.version = 0
         """Grows with every change."""
-        self.keys: dict[str, str | None] = {}
-        """The trainer's own metric names → the series that each is read as, None where it is none."""
+        self.metrics = TrainerMetrics(settings.names)
         self._pace = StepPace()
         self._ranks: dict[int, int] = {}
         """Step → the highest rank that its trainer's numbers came with."""
@@ -78,6 +83,10 @@ class Ledger:
         self._eval_series: Mapping[str, Series] | None = None
         self._trains = False
         """Whether a trainer's own records have been seen."""
+        self.samplers = Samplers()
+        self.fleet = Fleet()
+        self._without_steps = False
+        """Whether what was judged is servers alone, for want of any step."""
 
     @property
     def run(self) -> RunState:
@@ -91,8 +100,11 @@ class Ledger:
     def add_rollouts_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int, str]]) -> None:
         """As `add_rollouts`, of several sources: each part's rollouts, source and writer."""
         self.version += 1
+        row = self.history.length
         self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
         for rollouts, _, writer in parts:
+            self.hand_scoring.book.meet(rollouts, row, self.history)
+            row += len(rollouts)
             self._count(rollouts, writer)
 
     def _count(self, rollouts: Sequence[Rollout], writer: str) -> None:
@@ -118,8 +130,15 @@ class Ledger:
             elif self.judge.state.step is not None and step <= self.judge.state.step:
                 self._mark(step)
 
+    def add_look(self, look: SamplerLook, source: int) -> None:
+        """Take a look at an inference server in, as of the newest step: it does not say its own."""
+        self.version += 1
+        since = self.samplers.take(look, self._newest, source)
+        if since is not None:
+            self._mark(since)
+
     def add_looks(self, looks: Sequence[SamplerLook], source: int, writer: str) -> None:
-        """Take looks at samplers in, each as a request of the newest step: they do not say theirs."""
+        """Take in how single requests were sampled, each as a request of the newest step: they do not say theirs."""
         step = 0 if self._newest is None else self._newest
         self.add_rollouts(
             [
@@ -138,10 +157,15 @@ class Ledger:
             writer,
         )
 
+    def add_fleet(self, look: FleetLook) -> None:
+        """Take in what a Prometheus server says of all samplers."""
+        if self.fleet.take(look, self._newest):
+            self.version += 1
+
     def add_step(self, record: Step, writer: str, framework: str) -> None:
         """Take the trainer's own numbers of a step in; a number of a higher rank stays."""
         self.version += 1
-        values = self._canonical(framework, record)
+        values = self.metrics.take(self._framework(framework), record)
         if not values:
             return
         self._trains = True
@@ -168,6 +192,16 @@ class Ledger:
         if self.evals.add(record):
             self._eval_series = None
             self._mark_evaluation(record.step)
+
+    def add_hand_score(self, row: int, score: HandScore) -> None:
+        """Take the hand score of a row in."""
+        self.version += 1
+        self.hand_scoring.book.add(row, score)
+
+    def add_grade(self, record: Grade, source: int) -> None:
+        """Take a hand score in that a log holds: of a rollout of the same file."""
+        self.version += 1
+        self.hand_scoring.book.add_logged(source, record)
 
     def add_run(self, record: Run) -> None:
         """Take what a record says of the run as a whole; what it leaves out stays as it was."""
@@ -196,6 +230,25 @@ class Ledger:
 
     def judge_finished(self, ended: bool = False) -> None:
         """Judge the steps that are finished by now, and again those about which something came late."""
+        self._judge_finished(ended)
+        self.hand_scoring.judge(self.history, self.judge, self.run, self.version)
+
+    def _judge_servers_alone(self) -> None:
+        """Judge what servers hold while there is no step: as of step 0, until the first real one."""
+        if self._dirty is None:
+            return
+        self.version += 1
+        self._dirty, self._without_steps = None, True
+        self.judge.rewind(0)
+        scale = self.judge.state.scale
+        self.judge.observe(StepFacts(0, self.run, scale, {}, servers=self.samplers.at(0)))
+
+    def _judge_finished(self, ended: bool) -> None:
+        if self._newest is None and len(self.samplers):
+            self._judge_servers_alone()
+        elif self._without_steps:
+            self._without_steps = False
+            self.judge.rewind(0)
         finished = self._pace.take_finished(ended)
         reached, dirty = self.judge.state.step, self._dirty
         end = self._open_end
@@ -222,6 +275,12 @@ class Ledger:
         """The run says so itself, or its last step has been judged."""
         total, reached = self.run.total_steps, self.judge.state.step
         return self.run.finished or (total is not None and reached is not None and reached >= total)
+
+    @property
+    def complete(self) -> bool:
+        """The run says so itself, or its last step has begun."""
+        total = self.run.total_steps
+        return self.run.finished or (total is not None and self._newest is not None and self._newest >= total)
 
     def watch_silence(self, now: float) -> None:
         """Judge how long nothing has come, for a run that is being followed."""
@@ -252,8 +311,14 @@ class Ledger:
         if batch is not None:
             state.scale.update(batch.reward[batch.known])
             measured = measure(batch, run, state.scale)
+            if run.some_rollouts:  # a few of them say less of the step than the trainer does
+                measured = {name: value for name, value in measured.items() if name not in trainer}
             self.table.set(step, ROLLOUTS, measured)
-        values = {**trainer, **measured}
+        servers = self.samplers.at(step, state.step).beside(trainer.keys() | measured.keys())
+        if servers.all:
+            self.table.clear(step, SAMPLERS)
+            self.table.set(step, SAMPLERS, servers.series)
+        values = {**servers.series, **trainer, **measured}
         gaps: dict[str, int] = {}
         for name in trainer.keys() - measured.keys():
             before = state.last_seen.get(name)
@@ -275,6 +340,7 @@ class Ledger:
             batch=batch,
             eval_batch=self._evaluated_since(previous, step),
             requests=requests,
+            servers=servers,
             evals=self.evals.between(previous, None if last_known else step, self._eval_reward),
             changes=tuple(chain.from_iterable(_since(self._changes, previous, step))),
             restarted_from=self._restarted_from(step),
@@ -340,13 +406,6 @@ class Ledger:
     def _mark_evaluation(self, step: int) -> None:
         """As `_mark`; an evaluation past the last step belongs to that step until there is a later one."""
         self._mark(step if self._open_end is None else min(step, self._open_end))
-
-    def _canonical(self, framework: str, record: Step) -> dict[str, float]:
-        name = self._framework(framework)
-        if not record.metrics.keys() <= self.keys.keys():
-            self.keys |= canonical_keys(name, record.metrics)
-        values = canonical_values(name, record.metrics)
-        return {series: value if abs(value) <= LARGEST else math.inf for series, value in values.items()}
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name

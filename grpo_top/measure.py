@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from grpo_top.facts import FLAT_STD
+from grpo_top.batch import FLAT_STD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, RewardScale, RunState
+    from grpo_top.batch import Batch
+    from grpo_top.facts import RewardScale, RunState
 
 
 def measure(batch: Batch, run: RunState, scale: RewardScale) -> dict[str, float]:
@@ -38,7 +39,7 @@ def measure(batch: Batch, run: RunState, scale: RewardScale) -> dict[str, float]
 
 
 def _measure_rewards(batch: Batch, run: RunState, scale: RewardScale, found: dict[str, float]) -> None:
-    _note_share(found, "success_rate", batch.success)
+    _note_share(found, "success_rate", batch, "success")
     known = batch.reward if batch.all_known else batch.reward[batch.known]
     if not len(known):
         return
@@ -85,24 +86,23 @@ def _measure_components(batch: Batch, found: dict[str, float]) -> None:
 
 
 def _measure_endings(batch: Batch, found: dict[str, float]) -> None:
-    _note_share(found, "truncation_rate", batch.column("truncated"))
-    _note_share(found, "_parsed", batch.column("parsed"))
-    if "_parsed" in found:
-        found["parse_failure_rate"] = 1.0 - found.pop("_parsed")
-    for column in ("termination", "finish"):
-        reasons = batch.column(column)
-        counts = np.bincount(reasons[reasons >= 0]).tolist()
-        if counts:
-            names, known = batch.names(column), sum(counts)
-            for reason, count in enumerate(counts):
-                if count:
-                    found[f"termination{{{names[reason]}}}"] = count / known
-            break
+    _note_share(found, "truncation_rate", batch, "truncated")
+    parsed = batch.flags("parsed")
+    if parsed.of:
+        found["parse_failure_rate"] = 1.0 - parsed.hits / parsed.of
+    if batch.reasons is not None:
+        reasons, names = batch.reasons
+        counts = np.bincount(reasons + 1)[1:].tolist()
+        known = sum(counts)
+        for reason, count in enumerate(counts):
+            if count:
+                found[f"termination{{{names[reason]}}}"] = count / known
     with_verifier = batch.column("verifier_known") == 1
-    known = np.count_nonzero(with_verifier)
+    known = int(np.count_nonzero(with_verifier))
     if known:
         failed = with_verifier & (batch.column("verifier_error") >= 0)
-        found["verifier_error_rate"] = np.count_nonzero(failed) / known
+        some = batch.extent("verifier_error")[1] >= 0
+        found["verifier_error_rate"] = np.count_nonzero(failed) / known if some else 0.0
 
 
 def _measure_lengths(batch: Batch, found: dict[str, float]) -> None:
@@ -121,8 +121,8 @@ def _measure_lengths(batch: Batch, found: dict[str, float]) -> None:
 
 
 def _measure_texts(batch: Batch, found: dict[str, float]) -> None:
-    _note_share(found, "repetition_frac", batch.column("loop"))
-    _note_share(found, "gibberish_frac", batch.column("gibberish"))
+    _note_share(found, "repetition_frac", batch, "loop")
+    _note_share(found, "gibberish_frac", batch, "gibberish")
     if batch.distinct_texts is None or batch.duplicates is None:
         return
     several = batch.group_size >= 2
@@ -199,11 +199,11 @@ def _within_group_correlation(batch: Batch, lengths: NDArray[np.int32]) -> float
     return float(rewards @ tokens) / spread
 
 
-def _note_share(found: dict[str, float], series: str, flags: NDArray[np.int8]) -> None:
-    """The share of 1 among flags that are known: 1 yes, 0 no, -1 unknown. Nothing where none is."""
-    known = np.count_nonzero(flags >= 0)
-    if known:
-        found[series] = np.count_nonzero(flags == 1) / known
+def _note_share(found: dict[str, float], series: str, batch: Batch, column: str) -> None:
+    """The share of 1 among flags that are known. Nothing where none is."""
+    flags = batch.flags(column)
+    if flags.of:
+        found[series] = flags.hits / flags.of
 
 
 def _mean(values: NDArray[Any]) -> float:

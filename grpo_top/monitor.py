@@ -7,43 +7,42 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Any
 
-from grpo_top.formats.base import RunContext
-from grpo_top.intake import Intake, recognise
+from grpo_top.config import from_table, over
+from grpo_top.detectors import BY_ID
+from grpo_top.formats.fleet_queries import NO_FLEETS
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
-from grpo_top.records import Eval, Rollout, Run, SamplerLook, Skipped, Step
-from grpo_top.reread import reread
-from grpo_top.sources.tree import Tree
+from grpo_top.reading import NothingReadable, Reading
+from grpo_top.records import Eval, FleetLook, Grade, Rollout, Run, SamplerLook, Skipped, Step
+from grpo_top.reread import raw_row, reread_row
+from grpo_top.scan import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from collections.abc import Callable, Mapping, Sequence
 
     from grpo_top.config import Settings
+    from grpo_top.endpoints import Endpoint
+    from grpo_top.formats.fleet_queries import Fleets
+    from grpo_top.grade_store import GradeStore
+    from grpo_top.grades import HandScore
+    from grpo_top.intake import Intake
     from grpo_top.records import Record
-    from grpo_top.snapshot import Gone, Snapshot
+    from grpo_top.remote import Part
+    from grpo_top.snapshot import Snapshot
+    from grpo_top.sources.http import Network
 
-SCAN_SECONDS = 1.0
-SMALL_FILE = 64 << 10
+__all__ = ["LiveMonitor", "Monitor", "NothingReadable"]
+
+REQUEST_LOGS = frozenset({"requests", "sampling"})
+"""Roles of logs whose looks at a sampler show how one request was sampled."""
 TOGETHER = 128
 """Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
-FILES_AT_ONCE = 64
-"""Files that are looked at in every poll; of more than that, those that are quiet take turns."""
-QUIET_LOOKS = 40
-"""Looks in a row that found nothing new, from which on a file counts as quiet."""
-TURNS = 64
-"""A quiet file is looked at in one of that many polls at least."""
-SURE = 50
-"""Confidence from which on a file that needs no reading is not looked at again."""
 
 
-class NothingReadable(Exception):
-    """No file of a known format was found: one line that says what was looked for and where."""
-
-
-class Monitor:
+class Monitor(Reading):
     """Reads what is there and keeps the run's picture up to date."""
 
     def __init__(
@@ -53,152 +52,111 @@ class Monitor:
         *,
         format_name: str | None = None,
         clock: Callable[[], float] = time.time,
+        grades: GradeStore | None = None,
+        run: str | None = None,
+        one_run: bool = False,
+        network: Network | Callable[[], Network] | None = None,
+        samplers: Sequence[str] = (),
+        fleets: Fleets = NO_FLEETS,
     ) -> None:
-        self.where = tuple(where)
-        self.tree = Tree(where)
-        self.ledger = Ledger(settings)
-        self._format_name = format_name
-        self._clock = clock
-        self._context = RunContext(wanted=settings.run.get("name"))
-        self._intakes: list[Intake] = []
-        """By number, in the order in which they were found."""
-        self._order: list[Intake] = []
-        """In the order in which they are read."""
-        self._unknown: dict[Path, int] = {}
-        """Files that no format reads, as far as is known → the size at which they were last looked at."""
-        self._of_no_interest: set[Path] = set()
-        """Those of them that a format knows, and need not be told of."""
-        self._next_scan = 0.0
-        self._turn = 0
-        self._polls = 0
+        super().__init__(
+            where,
+            format_name=format_name,
+            wanted=run or settings.run.get("name"),
+            one_run=one_run,
+            fields=settings.fields,
+            clock=clock,
+            network=network,
+            samplers=samplers,
+            fleets=fleets,
+        )
+        self._own_settings = self._settings = settings
+        self._grades = grades
+        self.ledger = self._new_ledger()
+        self._given: deque[tuple[int, HandScore]] = deque()
+        """Hand scores that were given from another thread and are not taken in yet."""
         self._gathered: list[tuple[list[Rollout], int, str]] = []
         """Rollouts that were read and are not taken in yet: with their source and writer."""
-        self.unfinished = False
-        """Whether the last poll ended before all that is there was read."""
+        self._heard = False
+        """Whether anything of the run itself came since the last poll."""
 
     def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
         """Read for at most about `seconds`; whether anything new came. `last`: the sources have ended."""
         now = self._clock()
-        if last or now >= self._next_scan:
-            self._scan()
-            self._next_scan = now + SCAN_SECONDS
-        deadline = time.perf_counter() + seconds
-        came = self.unfinished = False
-        turns = len(self._order)
-        self._polls += 1
-        every = 1 if last else min(TURNS, 1 + turns // FILES_AT_ONCE)
-        for _ in range(turns):
-            intake = self._order[self._turn % turns]
-            if intake.quiet_looks >= QUIET_LOOKS and (self._turn + self._polls) % every:
-                self._turn = (self._turn + 1) % turns
-                continue
-            in_time = True
-            while in_time and (records := intake.read(last)) is not None:
-                came = True
-                if intake.rewritten or intake.new_epoch:
-                    self._flush()
-                    self._begin_again(intake)
-                self._take(intake, records)
-                in_time = time.perf_counter() <= deadline
-            if not in_time:
-                self.unfinished = True
-                break
-            self._turn = (self._turn + 1) % turns
+        came = super().poll(seconds, last)
         self._flush()
-        if came:
-            self.ledger.last_record_time = now
+        while self._given:
+            self.ledger.add_hand_score(*self._given.popleft())
+        if self._heard:  # a look at a sampler does not say that the run goes on
+            self.ledger.last_record_time, self._heard = now, False
+        if not came:  # caught up with what is there, so that it is known whether the run goes on
+            self.watchlist.consider(self.ledger.run.config, self.ledger.complete)
+        if self.changed():
+            self.ledger.version += 1
         self.ledger.judge_finished()
         return came
 
     def read_all(self) -> None:
         """Read everything that is there, to its end: nothing more will come."""
-        while self.poll(seconds=1.0):
-            pass
-        while self.poll(seconds=1.0, last=True):
-            pass
+        super().read_all()
         self.ledger.judge_finished(ended=True)
 
     def snapshot(self, finished: bool = False) -> Snapshot:
         """The run's picture now."""
-        total = sum(intake.size for intake in self._intakes)
-        behind = sum(intake.behind for intake in self._intakes)
+        history, intakes = self.ledger.history, self._intakes
         return picture(
             self.ledger,
             now=self._clock(),
             finished=finished,
-            reading=1 - behind / total if behind and total else None,
-            sources=tuple(intake.facts() for intake in self._intakes),
-            left_out=(*self.tree.left_out, *self._unread()),
-            read=self._read,
+            reading=self.reading,
+            sources=self.sources(),
+            left_out=self.left_out(),
+            read=lambda row: reread_row(history, intakes, row),
+            scan=lambda rows, literals: scan(history, intakes, rows, literals),
+            grade=self.grade,
+            raw=lambda row: raw_row(history, intakes, row),
         )
 
-    @property
-    def files(self) -> int:
-        """Sources that are read."""
-        return len(self._intakes)
+    def grade(self, row: int, score: HandScore) -> str:
+        """Take a hand score of a row: the next poll counts it. Why it could not be kept, else empty; any thread."""
+        self._given.append((row, score))
+        return "" if self._grades is None else self._grades.keep(score)
 
     def watch_silence(self) -> None:
         """Judge how long nothing has come, for a run that is being followed."""
         self.ledger.watch_silence(self._clock())
 
-    def require_readable(self) -> None:
-        """Raise NothingReadable where no file of a known format was found."""
-        if self._intakes:
-            return
-        if self.tree.missing:
-            raise NothingReadable(f"{', '.join(self.tree.missing)}: no such file, directory or URL")
-        looked = len(self._unknown)
-        where = " ".join(self.where)
-        raise NothingReadable(
-            f"{where}: no log of a known trainer among {looked} file{'s' if looked != 1 else ''}; "
-            f"looked for grpo-top/1, TRL and verl logs (see `grpo-top inspect {where}`)"
-        )
+    def _judge_by(self, settings: Mapping[str, Any], origin: str) -> None:
+        told = over(from_table(settings, BY_ID, origin), self._own_settings)
+        if told != self._settings:
+            self._settings = told
+            self._start_over()
 
-    def _scan(self) -> None:
-        new = self.tree.scan()
-        grown = [path for path, size in self._unknown.items() if size < SMALL_FILE and _size(path) != size]
-        for path in (*new, *grown):
-            found = recognise(path, self._format_name)
-            if found is None or found[1].feed == "none":
-                # It is looked at again while it is so small that its first bytes may not have said what it is.
-                if found is None or found[1].confidence < SURE:
-                    self._unknown[path] = _size(path)
-                if found is not None:
-                    self._of_no_interest.add(path)
-                continue
-            self._unknown.pop(path, None)
-            format_, claim = found
-            self._intakes.append(
-                Intake(len(self._intakes), path, self._name(path), format_, claim, self._context)
-            )
-        if len(self._order) < len(self._intakes):
-            self._order = sorted(self._intakes, key=lambda intake: (intake.claim.order, intake.number))
+    def _start_over(self) -> None:
+        super()._start_over()
+        before = self.ledger
+        self._gathered = []
+        self.ledger = self._new_ledger()
+        self.ledger.version = before.version + 1
 
-    def _read(self, row: int) -> Rollout | Gone:
-        source = int(self.ledger.history.columns["source"].view()[row])
-        return reread(self.ledger.history, self._intakes[source], row)
+    def _new_ledger(self) -> Ledger:
+        return Ledger(self._settings, () if self._grades is None else self._grades.load())
 
-    def _name(self, path: Path) -> str:
-        root = self.tree.root
-        return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else path.name
-
-    def _unread(self) -> tuple[str, ...]:
-        unread = [path for path in self._unknown if path not in self._of_no_interest]
-        return tuple(f"{self._name(path)}: no known format" for path in unread[:20])
-
-    def _begin_again(self, intake: Intake) -> None:
+    def _begin_again(self, intake: Intake | Endpoint | Part) -> None:
         """The file was rewritten: what it held falls, at once or as it comes again."""
+        self._flush()
         if intake.rewritten or intake.claim.anew:
             self.ledger.forget(intake.number)
         else:
             self.ledger.history.begin_again(intake.number)
 
-    def _take(self, intake: Intake, records: list[Record]) -> None:
+    def _take(self, intake: Intake | Endpoint | Part, records: list[Record]) -> None:
         ledger = self.ledger
         if ledger.run.framework is None and self._context.framework:
             ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
         looks: list[SamplerLook] = []
+        self._heard = self._heard or any(type(record) not in (SamplerLook, FleetLook) for record in records)
         for record in records:
             if type(record) is Rollout:
                 rollouts.append(record)
@@ -214,17 +172,25 @@ class Monitor:
                     ledger.add_run(record)
                 case Eval():
                     ledger.add_eval(record)
-                case SamplerLook():
+                case SamplerLook() if intake.claim.role in REQUEST_LOGS:
                     looks.append(record)
+                case SamplerLook():
+                    # It is of the newest step, so what came before it comes first.
+                    self._gather(rollouts, intake)
+                    self._flush()
+                    rollouts = []
+                    ledger.add_look(record, intake.number)
+                case FleetLook():
+                    ledger.add_fleet(record)
                 case Skipped():
                     ledger.add_skipped(intake.named(record))
-                case _:
-                    pass  # hand scores come with the grading screen
+                case Grade():
+                    ledger.add_grade(record, intake.number)
         if looks:
             ledger.add_looks(looks, intake.number, intake.claim.writer)
         self._gather(rollouts, intake)
 
-    def _gather(self, rollouts: list[Rollout], intake: Intake) -> None:
+    def _gather(self, rollouts: list[Rollout], intake: Intake | Endpoint | Part) -> None:
         """Take rollouts in together with others."""
         if rollouts:
             self._gathered.append((rollouts, intake.number, intake.claim.writer))
@@ -238,13 +204,6 @@ class Monitor:
             self._gathered = []
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
-
-
 class LiveMonitor(threading.Thread):
     """The monitor's own thread: reads as things appear and hands over the newest Snapshot."""
 
@@ -252,7 +211,7 @@ class LiveMonitor(threading.Thread):
         self, monitor: Monitor, on_snapshot: Callable[[Snapshot], None], poll_seconds: float = 0.25
     ) -> None:
         super().__init__(name="grpo-top monitor", daemon=True)
-        self._monitor = monitor
+        self.monitor = self._monitor = monitor
         self._on_snapshot = on_snapshot
         self._poll_seconds = poll_seconds
         self._stopping = threading.Event()
@@ -287,4 +246,4 @@ class LiveMonitor(threading.Thread):
         """Stop reading; returns once the thread has ended."""
         self._stopping.set()
         self.join(timeout=2)
-        self._monitor.tree.close()
+        self._monitor.close()

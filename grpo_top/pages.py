@@ -42,7 +42,7 @@ _FIELDS = {
     "entropy": "entropy",
     "gibberish_frac": "completions",
     "grad_norm": "gradient norm",
-    "grades": "hand scores",
+    "hand_scores": "hand scores",
     "heldout": "held-out evaluations",
     "kl": "KL to the reference",
     "logp_abs_diff": "log-probabilities of sampler and trainer, or the mismatch as the trainer logs it",

@@ -15,8 +15,12 @@ from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snap
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from numpy.typing import NDArray
+
+    from grpo_top.grades import HandScore
     from grpo_top.ledger import Ledger
     from grpo_top.records import Rollout
+    from grpo_top.scan import Literal, Looked
     from grpo_top.snapshot import Gone, SourceFacts
     from grpo_top.table import SeriesView
 
@@ -65,11 +69,14 @@ def picture(
     sources: tuple[SourceFacts, ...],
     left_out: tuple[str, ...],
     read: Callable[[int], Rollout | Gone],
+    scan: Callable[[NDArray[np.int64], Sequence[Literal]], Iterator[Looked]] | None = None,
+    grade: Callable[[int, HandScore], str] = lambda _row, _score: "there is nobody to keep it",
+    raw: Callable[[int], bytes | None] = lambda _row: None,
 ) -> Snapshot:
     """The run's picture as the ledger stands."""
     judge = ledger.judge
     view = ledger.history.view()
-    series = AllSeries(ledger.table.view(), ledger.eval_series())
+    series = AllSeries(ledger.table.view(), {**ledger.eval_series(), **ledger.hand_scoring.series})
     where = [source.where for source in sources]
     found = judge.findings(lambda rows: _references(ledger, rows, where))
     findings, first = triage.explain(found, judge.state.first_step)
@@ -116,7 +123,14 @@ def picture(
         batch=ledger.batch,
         eval_batch=ledger.eval_batch,
         read=read,
-        keys=dict(ledger.keys),
+        scan=scan,
+        keys=dict(ledger.metrics.keys),
+        own=ledger.metrics.own.view(),
+        graded=ledger.hand_scoring.graded,
+        grade=grade,
+        raw=raw,
+        samplers=ledger.samplers.facts(),
+        fleet=ledger.fleet.facts(),
         defects=tuple(judge.defects.values()),
     )
 
@@ -146,6 +160,7 @@ def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
         reward_range_declared=run.reward_range is not None,
         success=run.success,
         success_rule=state.scale.rule(run),
+        reward_rule=state.scale.reward_rule(run),
         env_version=run.env_version,
         reward_version=run.reward_version,
         config=run.config,
@@ -192,5 +207,10 @@ def _columns_seen(ledger: Ledger) -> dict[str, str]:
             else (values > (0 if column == "verifier_known" else -1)).any()
         )
         if seen:
+            found[name] = "log"
+    if "sampling" not in found and any(sampler.sampling for sampler in ledger.samplers.facts()):
+        found["sampling"] = triage.FROM_SAMPLERS
+    for name in ("env_version", "reward_version"):
+        if getattr(ledger.run, name) is not None:
             found[name] = "log"
     return found

@@ -126,6 +126,7 @@ class RolloutLogger:
         seed: int | None = None,
         logprobs_sampler: Sequence[float] | None = None,
         logprobs_trainer: Sequence[float] | None = None,
+        tokens: Sequence[str] | None = None,
         env_version: str | None = None,
         reward_version: str | None = None,
     ) -> None:
@@ -150,6 +151,7 @@ class RolloutLogger:
             sampling: the *deployed* config: what this request was really sampled with.
             sampler: host or engine.
             logprobs_sampler, logprobs_trainer: of its tokens, by the engine and by the trainer.
+            tokens: their texts, one for each log-probability, so that the text itself can be coloured.
         """
         record = {
             "kind": "rollout",
@@ -188,7 +190,9 @@ class RolloutLogger:
         if verifier_raw is not None or verifier_error is not None:
             record["verifier"] = {"raw": verifier_raw, "error": verifier_error}
         if logprobs_sampler is not None or logprobs_trainer is not None:
-            record["logprobs"] = _known({"sampler": logprobs_sampler, "trainer": logprobs_trainer})
+            record["logprobs"] = _known(
+                {"sampler": logprobs_sampler, "trainer": logprobs_trainer, "tokens": tokens}
+            )
         self._write(record)
 
     def log_step(self, step: int, metrics: Mapping[str, Number | None]) -> None:

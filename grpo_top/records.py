@@ -67,6 +67,8 @@ class Run(NamedTuple):
     """True where groups without variance never reach the log: their share is then unknown, not 0."""
     recording: str | None = None
     """A label for the screen where this is a recording played back, not a live run."""
+    some_rollouts: bool | None = None
+    """True where the log holds a few of each step's rollouts: groups are in pieces, and the trainer's numbers stand."""
 
 
 class Message(NamedTuple):
@@ -121,6 +123,8 @@ class Rollout(NamedTuple):
     reward_version: str | None = None
     time: float | None = None
     location: Location = NOWHERE
+    tokens: Sequence[str] | None = None
+    """The completion's tokens as text, one for each log-probability."""
 
 
 class Step(NamedTuple):
@@ -169,6 +173,32 @@ class SamplerLook(NamedTuple):
     """What could not be asked, and which flag of the server opens it: one line each."""
 
 
+class FleetPoint(NamedTuple):
+    """One number over all samplers of a fleet, at one time. NaN is unknown."""
+
+    time: float
+    """Seconds since the epoch."""
+    samplers: int
+    median: float
+    lowest: float
+    highest: float
+
+
+class FleetLook(NamedTuple):
+    """What a Prometheus server says of one number over all samplers, since the look before."""
+
+    name: str
+    points: Sequence[FleetPoint]
+    """Ascending in time."""
+    lowest: str = ""
+    """Who holds the lowest value of the last point; likewise below."""
+    highest: str = ""
+    unit: str = ""
+    """`share` for fractions of 1, `count` for whole numbers, else what is written after the number."""
+    worse: str = ""
+    """`high` or `low`: which end is the bad one; empty where either may be."""
+
+
 class Grade(NamedTuple):
     """A person's score of one rollout."""
 
@@ -186,7 +216,7 @@ class Skipped(NamedTuple):
     line: int | None = None
 
 
-Record = Run | Rollout | Step | Eval | SamplerLook | Grade | Skipped
+Record = Run | Rollout | Step | Eval | SamplerLook | FleetLook | Grade | Skipped
 
 _SAMPLING_NAMES = {
     "max_new_tokens": "max_tokens",
@@ -196,6 +226,7 @@ _SAMPLING_NAMES = {
     "response_length": "max_tokens",
     "max_generation_tokens": "max_tokens",
 }
+_PAST_ANY_VOCABULARY = 1 << 24
 SAMPLING_ORDER = (
     "temperature",
     "top_p",
@@ -212,7 +243,8 @@ SAMPLING_ORDER = (
 def normal_sampling(raw: Mapping[str, Any] | None) -> Sampling | None:
     """A framework's sampling config under one set of names; None where there is none.
 
-    `top_k` of -1 and 0 both mean "no limit" (vLLM and SGLang write one, Transformers the other) and become 0.
+    `top_k` of -1 and 0 both mean "no limit" (vLLM and SGLang write one, Transformers the other) and become 0; so does
+    one past any vocabulary, as AReaL and SGLang itself have it.
     Values that are absent, or no number or word, are left out: unknown.
     """
     if not raw:
@@ -224,7 +256,7 @@ def normal_sampling(raw: Mapping[str, Any] | None) -> Sampling | None:
             continue
         number = _sampling_number(value)
         if number is not None:
-            found[name] = 0 if name == "top_k" and number <= 0 else number
+            found[name] = 0 if name == "top_k" and not 0 < number < _PAST_ANY_VOCABULARY else number
     return found or None
 
 

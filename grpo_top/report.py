@@ -14,7 +14,7 @@ from grpo_top.snapshot import Status
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from grpo_top.records import Sampling
     from grpo_top.runs import FoundRun
@@ -253,6 +253,7 @@ def _series_lines(snapshot: Snapshot) -> Iterator[str]:
     unused = [key for key, name in snapshot.keys.items() if name is None]
     if unused:
         yield from wrap(f"read as no series: {', '.join(unused)}", 108, subsequent_indent="  ")
+        yield "they are kept under these names; [names] in grpo-top.toml says which series one is"
 
 
 def _source_lines(sources: Sequence[SourceFacts]) -> Iterator[str]:
@@ -273,6 +274,27 @@ def _source_lines(sources: Sequence[SourceFacts]) -> Iterator[str]:
             + (f", {skipped:,} skipped" if skipped else "")
             + (f"  {state}: {note}" if note else "")
         )
+        read_as: dict[str, str | None] = {}
+        for source in same:
+            read_as |= source.fields
+        yield from _read_as(read_as)
+
+
+def _read_as(fields: Mapping[str, str | None]) -> Iterator[str]:
+    """How names were read that were guessed or set, so that a wrong guess is seen."""
+    parts = {
+        "": [
+            f"{field}\N{NO-BREAK SPACE}←\N{NO-BREAK SPACE}{name}"
+            for name, field in fields.items()
+            if field not in (None, name)
+        ],
+        "under their own names: ": [name for name, field in fields.items() if field == name],
+        "not read: ": [name for name, field in fields.items() if field is None],
+    }
+    for what, names in parts.items():
+        if names:
+            lines = wrap(f"  {what}{', '.join(names)}", 106, subsequent_indent="    ")
+            yield from (line.replace("\N{NO-BREAK SPACE}", " ") for line in lines)
 
 
 def _common_name(names: Sequence[str]) -> str:

@@ -11,13 +11,15 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
+    from grpo_top.grades import Graded, HandScore
     from grpo_top.records import Rollout, Sampling, Success
+    from grpo_top.scan import Literal, Looked
 
 
 class Status(IntEnum):
@@ -55,6 +57,22 @@ WINDOW = 20
 """W: the late window in steps that most rules judge and every panel shows as `20 steps`."""
 
 
+class RewardRule(NamedTuple):
+    """What a run counts as success."""
+
+    of: str
+    """`reward`, or the name of a component."""
+    limit: float
+    inclusive: bool
+    """Whether the limit itself is a success."""
+    span: float | None = None
+    """Width of the range of rewards; None where it is unknown, or of a component."""
+
+    def passes(self, value: float) -> bool:
+        """Whether a finite value is a success."""
+        return value >= self.limit if self.inclusive else value > self.limit
+
+
 @dataclass(frozen=True, slots=True)
 class RunFacts:
     """What is known of the run as a whole; None is unknown."""
@@ -87,6 +105,8 @@ class RunFacts:
     success: Success | None = None
     success_rule: str = ""
     """Which definition of success is in force, in words."""
+    reward_rule: RewardRule | None = None
+    """The same, to be applied."""
     env_version: str | None = None
     reward_version: str | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -115,6 +135,8 @@ class SourceFacts:
     """`live`, `gone`, `waiting` (not complete yet), `error`, `left out`."""
     note: str = ""
     """One line about `state` where it needs one."""
+    fields: Mapping[str, str | None] = field(default_factory=dict)
+    """Where its names were guessed or set by the user: its own names → what each is read as, None where it is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +262,7 @@ class Groups:
 
     length: int
     columns: Mapping[str, NDArray[Any]]
-    """See `grpo_top.verdicts.GROUP_COLUMNS`."""
+    """See `grpo_top.groups.GROUP_COLUMNS`."""
 
 
 class SamplerChange(NamedTuple):
@@ -273,6 +295,30 @@ class SamplerFacts:
     gauges: Mapping[str, float] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     """What could not be asked, and which flag of the server opens it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FleetSeries:
+    """One number over all samplers of a fleet, as a Prometheus server tells it; one element of an array a time."""
+
+    name: str
+    unit: str
+    """`share` for fractions of 1, `count` for whole numbers, else what is written after the number."""
+    worse: str
+    """`high` or `low`: which end is the bad one; empty where either may be."""
+    lowest_sampler: str
+    """Who holds the lowest value of the last time; likewise below."""
+    highest_sampler: str
+    times: NDArray[np.float64]
+    """Seconds since the epoch, ascending."""
+    steps: NDArray[np.int64]
+    """The newest step when it came; -1 where there was none, or where it is from before the first look."""
+    samplers: NDArray[np.int64]
+    """How many have a value."""
+    median: NDArray[np.float64]
+    """NaN is unknown, here and below."""
+    lowest: NDArray[np.float64]
+    highest: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,12 +362,24 @@ class Snapshot:
     """The held-out rollouts that carry a step's number."""
     read: Callable[[int], Rollout | Gone]
     """The rollout of a row of `rollouts` with its text, read again from its file; safe from any thread."""
+    scan: Callable[[NDArray[np.int64], Sequence[Literal]], Iterator[Looked]] | None = None
+    """Many rows with their texts, see `grpo_top.scan.scan`; safe from any thread. None: each is read by itself."""
     keys: Mapping[str, str | None] = field(default_factory=dict)
     """The trainer's own metric names → the canonical series that each is read as, None where it is none."""
+    own: Mapping[str, Series] = field(default_factory=dict)
+    """The trainer's numbers that are read as no series, under its own names."""
     defects: tuple[str, ...] = ()
     """Detectors that failed themselves and are switched off, one line each; a source's is in its note."""
     samplers: tuple[SamplerFacts, ...] = ()
     """Inference servers that are looked at, in the order in which they were named."""
+    fleet: tuple[FleetSeries, ...] = ()
+    """Numbers over all samplers that a Prometheus server scrapes; empty where none is asked."""
+    raw: Callable[[int], bytes | None] = lambda _row: None
+    """The line that a row was read from; None where it is no line of a text file, or cannot be read any more."""
+    graded: tuple[Graded, ...] = ()
+    """Hand scores of this run's rollouts, by step."""
+    grade: Callable[[int, HandScore], str] = lambda _row, _score: "there is nobody to keep it"
+    """Takes the hand score of a row; why it could not be kept beyond this process, else empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,32 +37,37 @@ EXACT_MEDIAN = 16_384
 class Window:
     """The newest values that together stand for `size` steps, at least one, each with its step."""
 
+    __slots__ = ("_steps", "_values", "_weights", "size")
+
     def __init__(self, size: int) -> None:
         self.size = size
-        self.span = 0
-        """Steps that the values in it stand for."""
-        self._values: deque[float] = deque()
-        self._steps: deque[int] = deque()
-        self._weights: deque[int] = deque()
+        # Arrays lie in one piece: the numbers of a deque or a list are objects all over the memory.
+        self._values = array("d")
+        self._steps = array("q")
+        self._weights: array[int] | None = None
+        """Steps that each value stands for; None while it is one for all of them, as in most runs."""
 
     def add(self, value: float, step: int, steps: int = 1) -> None:
         """Take in the value of one row that stands for `steps` steps; what no longer fits falls out."""
-        weights = self._weights
         self._values.append(value)
         self._steps.append(step)
-        weights.append(steps)
-        self.span += steps
-        while self.span - weights[0] >= self.size and len(weights) > 1:
-            self.span -= weights.popleft()
-            self._values.popleft()
-            self._steps.popleft()
+        if steps != 1 or self._weights is not None:
+            self._weigh(steps)
+        elif len(self._values) > max(self.size, 1):
+            del self._values[0], self._steps[0]
 
     def clear(self) -> None:
         """Forget every value."""
-        self._values.clear()
-        self._steps.clear()
-        self._weights.clear()
-        self.span = 0
+        del self._values[:], self._steps[:]
+        self._weights = None
+
+    def where(self, holds: Callable[[float], bool]) -> list[int]:
+        """The steps of the values of which something holds, oldest first."""
+        return [step for value, step in zip(self._values, self._steps, strict=True) if holds(value)]
+
+    def newest(self, count: int) -> list[float]:
+        """The newest values, at most so many, oldest first."""
+        return self._values[-count:].tolist()
 
     def __len__(self) -> int:
         return len(self._values)
@@ -72,13 +77,15 @@ class Window:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Window:
         """Numbers never change, so a copy need only have containers of its own."""
-        copied = _like(self)
-        copied._values, copied._steps, copied._weights = (
-            self._values.copy(),
-            self._steps.copy(),
-            self._weights.copy(),
-        )
+        copied = object.__new__(Window)
+        copied.size, copied._values, copied._steps = self.size, self._values[:], self._steps[:]
+        copied._weights = None if self._weights is None else self._weights[:]
         return copied
+
+    @property
+    def span(self) -> int:
+        """Steps that the values in it stand for."""
+        return len(self._values) if self._weights is None else sum(self._weights)
 
     @property
     def full(self) -> bool:
@@ -88,17 +95,27 @@ class Window:
     @property
     def values(self) -> NDArray[np.float64]:
         """The values, oldest first."""
-        return np.array(self._values, np.float64)
+        return np.array(self._values)
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """The step of each value."""
-        return np.array(self._steps, np.int64)
+        return np.array(self._steps)
 
     @property
     def first_step(self) -> int | None:
         """Step of the oldest value."""
         return self._steps[0] if self._steps else None
+
+    @property
+    def first(self) -> float:
+        """The oldest value; NaN while empty."""
+        return self._values[0] if self._values else math.nan
+
+    @property
+    def last_step(self) -> int | None:
+        """Step of the newest value."""
+        return self._steps[-1] if self._steps else None
 
     @property
     def last(self) -> float | None:
@@ -111,7 +128,7 @@ class Window:
         count = len(self._values)
         if not count:
             return math.nan
-        if self.span == count:
+        if self._weights is None:
             return math.fsum(self._values) / count
         return math.fsum(map(mul, self._values, self._weights)) / self.span
 
@@ -129,6 +146,18 @@ class Window:
     def maximum(self) -> float:
         """Highest value; NaN while empty."""
         return max(self._values, default=math.nan)
+
+    def _weigh(self, steps: int) -> None:
+        """Note that the newest row stands for so many steps, where that was not one for every row so far."""
+        if self._weights is None:
+            self._weights = array("q", [1] * (len(self._values) - 1))
+        weights = self._weights
+        weights.append(steps)
+        span, fallen = sum(weights), 0
+        while span - weights[fallen] >= self.size and fallen < len(weights) - 1:
+            span -= weights[fallen]
+            fallen += 1
+        del weights[:fallen], self._values[:fallen], self._steps[:fallen]
 
 
 class ShareWindow:

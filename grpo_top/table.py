@@ -13,7 +13,8 @@ from grpo_top.snapshot import Series
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ROLLOUTS, TRAINER = "rollouts", "trainer"
+ROLLOUTS, TRAINER, SAMPLERS = ORIGINS = ("rollouts", "trainer", "samplers")
+"""Whose number a series holds, in the order in which they are preferred."""
 _FIRST_CAPACITY = 256
 
 
@@ -127,31 +128,35 @@ class SeriesView(Mapping[str, Series]):
         known = self._cache.get(name)
         if known is not None:
             return known
-        own = self._columns.get((name, ROLLOUTS))
-        trainer = self._columns.get((name, TRAINER))
-        if own is None:
-            if trainer is None:
-                raise KeyError(name)
-            values = trainer[: self._length]
-        elif trainer is None:
-            values = own[: self._length]
-        else:
-            values = np.where(np.isnan(own[: self._length]), trainer[: self._length], own[: self._length])
+        columns = self._of(name)
+        if not columns:
+            raise KeyError(name)
+        values = columns[0][1]
+        for _, further in columns[1:]:
+            values = np.where(np.isnan(values), further, values)
         series = Series(name, self.origin(name), self._steps[: self._length], values)
         self._cache[name] = series
         return series
 
     def origin(self, name: str) -> str:
-        """A series' `Series.origin`, without merging it."""
-        own, trainer = self.both(name)
-        if own is None or trainer is None:
-            return ROLLOUTS if trainer is None else TRAINER
-        unknown_own = np.isnan(own)
-        known = len(own) - int(np.count_nonzero(unknown_own & np.isnan(trainer)))
-        return ROLLOUTS if 2 * (len(own) - int(np.count_nonzero(unknown_own))) >= known else TRAINER
+        """A series' `Series.origin`, without merging it: whose values are at least half of it, the rollouts' first."""
+        columns = self._of(name)
+        if len(columns) == 1:
+            return columns[0][0]
+        unknown = np.ones(self._length, np.bool_)
+        counts = {}
+        for origin, values in columns:
+            given = unknown & ~np.isnan(values)
+            counts[origin] = int(np.count_nonzero(given))
+            unknown &= ~given
+        known = sum(counts.values())
+        if ROLLOUTS in counts and 2 * counts[ROLLOUTS] >= known:
+            return ROLLOUTS
+        rest = {origin: count for origin, count in counts.items() if origin != ROLLOUTS}
+        return max(rest, key=lambda origin: rest[origin])
 
     def __contains__(self, name: object) -> bool:
-        return (name, ROLLOUTS) in self._columns or (name, TRAINER) in self._columns
+        return any((name, origin) in self._columns for origin in ORIGINS)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -159,8 +164,7 @@ class SeriesView(Mapping[str, Series]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def both(self, name: str) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
-        """One series as computed from rollouts and as the trainer logged it; None where there is none."""
-        own, trainer = self._columns.get((name, ROLLOUTS)), self._columns.get((name, TRAINER))
-        cut = self._length
-        return (None if own is None else own[:cut]), (None if trainer is None else trainer[:cut])
+    def _of(self, name: str) -> list[tuple[str, NDArray[np.float64]]]:
+        """The columns of a series with their origins, the preferred first."""
+        found = ((origin, self._columns.get((name, origin))) for origin in ORIGINS)
+        return [(origin, column[: self._length]) for origin, column in found if column is not None]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.hints import hints
 from grpo_top.snapshot import STAGES, CoverageItem, Finding, StageState, Status
+from grpo_top.table import SAMPLERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -255,6 +256,7 @@ def coverage(
     return tuple(items)
 
 
+FROM_SAMPLERS = "the samplers that are watched"
 _DERIVED = frozenset({"zero_variance_group_frac", "parse_failure_rate", "truncation_rate", "success_rate"})
 
 
@@ -262,8 +264,10 @@ def _origin(wanted: Field, series: Mapping[str, str], columns: Mapping[str, str]
     for name in wanted.series:
         if name.startswith("column:"):
             if name.removeprefix("column:") in columns:
-                return "log"
+                return columns[name.removeprefix("column:")]
         elif name in series:
+            if series[name] == SAMPLERS:
+                return FROM_SAMPLERS
             return "derived from rollouts" if name in _DERIVED and series[name] == "rollouts" else "log"
     return None
 

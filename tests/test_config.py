@@ -149,9 +149,62 @@ def test_a_page_shows_the_value_in_force_and_where_it_comes_from(tmp_path: Path)
 
 def test_the_settings_that_the_readme_shows_can_be_set(tmp_path: Path) -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    (example,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
-    (tmp_path / "grpo-top.toml").write_text(example)
+    examples = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "grpo-top.toml").write_text("\n".join(examples))
     settings = loaded(run_directory=tmp_path)
     assert settings.run.keys() == RUN_KEYS.keys() - {"name"}
     assert settings.values("DEGENERATE_GROUPS") == {"threshold": 0.5}
     assert not settings.enabled("KL_PINNED")
+    assert {"reward", "components.format"} <= settings.fields.keys()
+    assert settings.names == {"my/kl_metric": "kl"}
+
+
+def test_names_of_fields_and_metrics_are_kept(tmp_path: Path) -> None:
+    (tmp_path / "grpo-top.toml").write_text(
+        """[fields]
+reward = "meta.score"
+components.format = "scores.fmt"
+"sampling.temperature" = "temp"
+kl = "stats.kl"
+
+[names]
+"my/kl_metric" = "kl"
+"rewards/brevity" = "component_mean{brevity}"
+"""
+    )
+    settings = loaded(run_directory=tmp_path)
+    assert settings.fields == {
+        "reward": "meta.score",
+        "components.format": "scores.fmt",
+        "sampling.temperature": "temp",
+        "kl": "stats.kl",
+    }
+    assert settings.names == {"my/kl_metric": "kl", "rewards/brevity": "component_mean{brevity}"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ('[fields]\nrewrad = "score"', "knows no rewrad; did you mean reward"),
+        ('[fields]\ncompletions = "out"', "knows no completions; did you mean completion"),
+        ('[fields]\nsampling.temprature = "t"', "knows no sampling.temprature"),
+        ('[fields]\nlocation = "x"', "knows no location"),
+        ("[fields]\nreward = 3", 'write reward = "meta.score"'),
+        ('[fields]\nreward = ""', 'write reward = "meta.score"'),
+        ("fields = 3", r"such as \[fields\] with"),
+        ('[names]\n"my/kl" = "kll"', "knows no kll; did you mean kl"),
+        ('[names]\n"my/kl" = "reward"', "knows no reward; did you mean reward_mean"),
+        ('[names]\n"my/kl" = {to = "kl"}', 'write "my/kl_metric" = "kl"'),
+    ],
+)
+def test_a_name_that_is_not_known_is_an_error_that_names_the_nearest(
+    lines: str, says: str, tmp_path: Path
+) -> None:
+    (tmp_path / "grpo-top.toml").write_text(lines + "\n")
+    with pytest.raises(ConfigError, match=says):
+        loaded(run_directory=tmp_path)
+
+
+def test_names_stand_in_a_file() -> None:
+    with pytest.raises(ConfigError, match=r"\[fields\] in grpo-top\.toml"):
+        loaded("fields.reward=score")

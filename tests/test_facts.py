@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_top.facts import Batch, RewardScale, RunState
+from grpo_top.batch import Batch
+from grpo_top.facts import RewardScale, RunState
 from grpo_top.history import History
 from grpo_top.measure import measure
 from grpo_top.records import Rollout, Success

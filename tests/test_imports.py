@@ -111,7 +111,11 @@ def test_only_the_screen_imports_textual_and_rich(graph):
 
 
 def test_only_the_endpoints_import_the_http_client(graph):
-    assert importers(graph, "httpx") <= {"grpo_top.sources.http", "grpo_top.server"}
+    assert importers(graph, "httpx") <= {f"grpo_top.sources.{name}" for name in ("http", "client", "pools")}
+
+
+def test_only_the_server_speaks_http_itself(graph):
+    assert importers(graph, "h11") == {"grpo_top.server"}
 
 
 def test_no_module_can_unpickle(graph):

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from grpo_top.config import Settings
 from grpo_top.history import History
-from grpo_top.monitor import FILES_AT_ONCE, QUIET_LOOKS, TURNS, Monitor
+from grpo_top.monitor import Monitor
+from grpo_top.reading import FILES_AT_ONCE, QUIET_LOOKS, TURNS
 from grpo_top.records import Rollout
 
 if TYPE_CHECKING:

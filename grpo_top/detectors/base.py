@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 
 class Verdict(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
     from grpo_top.facts import StepFacts
 
-MEAN, FLAT = "component_mean{", "component_zero_variance{"
 SPREAD = 0.5
 """A component has spread when less than this share of its groups is flat."""
 TOP = 0.9
@@ -103,13 +103,15 @@ class UniformComponent(Detector):
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Take in the components that this step carries, and judge them beside each other."""
-        means = {name[len(MEAN) : -1]: value for name, value in facts.values.items() if name.startswith(MEAN)}
+        means, flat = facts.braced("component_mean"), facts.braced("component_zero_variance")
         if not means:
             return self._verdict
         for name, mean in means.items():
             lowest, highest = _limits(facts, name, mean)
-            known = self._components.setdefault(name, Component())
-            known.take(mean, facts.get(f"{FLAT}{name}}}"), lowest, highest, facts.step)
+            known = self._components.get(name)
+            if known is None:
+                known = self._components[name] = Component()
+            known.take(mean, flat.get(name), lowest, highest, facts.step)
         self._verdict = self._judge()
         return self._verdict
 
@@ -179,5 +181,8 @@ def _limits(facts: StepFacts, name: str, mean: float) -> tuple[float, float]:
     values = None if facts.batch is None else facts.batch.components.get(name)
     if values is None:
         return mean, mean
+    lowest, highest = float(values.min()), float(values.max())
+    if math.isfinite(lowest) and math.isfinite(highest):
+        return lowest, highest
     known = values[np.isfinite(values)]
     return float(known.min()), float(known.max())

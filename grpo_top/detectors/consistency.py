@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict
 from grpo_top.detectors.rules import sustained
+from grpo_top.detectors.tasks import RecentRows, first_of_equal
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
-KEPT_KEYS = 50_000
+KEPT_ROLLOUTS = 100_000
 KEPT_PAIRS = 25
 LONGEST_ROW = 25
 """Steps that a trainer's row can average over."""
@@ -44,113 +45,40 @@ class Pair(NamedTuple):
     step: int
 
 
-class Earned(NamedTuple):
-    """What the rollouts of one step earned."""
+class Compared:
+    """Rollouts whose answer came before, and those of them that earned something else than the first one."""
 
-    step: int
-    begin: int
-    """Number of its first rollout, counted over the run."""
-    new: list[int]
-    """Keys that it was the first to have."""
-    rewards: NDArray[np.float64]
-    rows: NDArray[np.int64]
-
-
-class EarnedBefore:
-    """Compares each rollout with the first one of the same key in the last `steps` steps.
-
-    Holds at most 50,000 keys, the newest: about 10 MB at the very worst, some hundred kB in most runs.
-    """
-
-    def __init__(self, steps: int) -> None:
-        self._size = steps
-        self._first: dict[int, int] = {}
-        """Key → number of the first rollout that had it."""
-        self._steps: deque[Earned] = deque()
-        self._count = 0
-        self.window = ShareWindow(steps)
-        """Of the rollouts whose key was seen before, those that earned something else."""
+    def __init__(self) -> None:
+        self.window = ShareWindow(WINDOW)
+        """Over the newest steps."""
         self.repeats = self.differing = 0
         """The same over the whole run."""
         self.pairs: deque[Pair] = deque(maxlen=KEPT_PAIRS)
 
-    def __deepcopy__(self, memo: dict[int, object]) -> EarnedBefore:
-        """Keys and what they earned never change, so a copy need only have containers of its own."""
-        copied = copy.copy(self)
-        copied._first, copied._steps, copied.pairs = self._first.copy(), self._steps.copy(), self.pairs.copy()
-        copied.window = copy.deepcopy(self.window, memo)
-        return copied
-
-    def take(
-        self,
-        keys: NDArray[np.int64],
-        rewards: NDArray[np.float64],
-        rows: NDArray[np.int64],
-        step: int,
-        tolerance: float,
+    def add(
+        self, batch: Batch, firsts: NDArray[np.int64], rows: NDArray[np.int64], step: int, tolerance: float
     ) -> None:
-        """Take one step's rollouts in."""
-        self._forget(step)
-        listed: list[int] = keys.tolist()
-        end = self._count + len(listed)
-        new = dict(
-            zip(reversed(listed), range(end - 1, self._count - 1, -1), strict=True)
-        )  # the first one stays
-        known = self._first.keys() & new.keys()
-        repeats = len(listed) - len(new) + len(known)
-        earned = Earned(step, self._count, [], rewards, rows)
-        self._steps.append(earned)
-        differing = self._compare(earned, listed, new, known, tolerance) if repeats else 0
-        for key in known:
-            del new[key]
-        earned.new.extend(new)
-        self._first |= new
-        self._count = end
-        self.window.add(differing, repeats, step)
+        """Take one step in: the row of the first rollout with the answer of each, and of each its own."""
+        again = firsts != rows
+        repeats, found = int(np.count_nonzero(again)), 0
+        if repeats:
+            both = firsts[again], rows[again]
+            differ = np.abs(batch.at("reward", both[0]) - batch.at("reward", both[1])) > tolerance
+            found = int(np.count_nonzero(differ))
+            if found:
+                self._note(batch, *(of[differ][-KEPT_PAIRS:] for of in both))
+        self.window.add(found, repeats, step)
         self.repeats += repeats
-        self.differing += differing
+        self.differing += found
 
     @property
     def before(self) -> tuple[int, int]:
         """(differing, repeats) of the run before the present window."""
         return self.differing - self.window.hits, self.repeats - self.window.items
 
-    def _compare(
-        self, now: Earned, keys: list[int], new: dict[int, int], known: set[int], tolerance: float
-    ) -> int:
-        """How many of a step's rollouts earned something else than the first one of their key."""
-        firsts = np.array(list(map(new.__getitem__, keys))) - now.begin
-        expected = now.rewards[firsts]
-        earlier = {key: self._earned(self._first[key]) for key in known}
-        if earlier:
-            for place, key in enumerate(keys):
-                if key in earlier:
-                    step, at = earlier[key]
-                    expected[place] = step.rewards[at]
-        differ = np.flatnonzero(np.abs(expected - now.rewards) > tolerance).tolist()
-        for place in differ[-KEPT_PAIRS:]:
-            step, at = earlier.get(keys[place], (now, int(firsts[place])))
-            self.pairs.append(
-                Pair(
-                    int(step.rows[at]),
-                    int(now.rows[place]),
-                    float(step.rewards[at]),
-                    float(now.rewards[place]),
-                    step.step,
-                    now.step,
-                )
-            )
-        return len(differ)
-
-    def _earned(self, number: int) -> tuple[Earned, int]:
-        """The step in which a rollout is, and its place there."""
-        step = next(step for step in reversed(self._steps) if step.begin <= number)
-        return step, number - step.begin
-
-    def _forget(self, step: int) -> None:
-        while self._steps and (step - self._steps[0].step >= self._size or len(self._first) > KEPT_KEYS):
-            for key in self._steps.popleft().new:
-                del self._first[key]
+    def _note(self, batch: Batch, *both: NDArray[np.int64]) -> None:
+        told = (batch.at(name, rows).tolist() for name in ("reward", "step") for rows in both)
+        self.pairs.extend(map(Pair._make, zip(*(rows.tolist() for rows in both), *told, strict=True)))
 
 
 class RewardInconsistent(Detector):
@@ -205,18 +133,20 @@ class RewardInconsistent(Detector):
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
-        self._by_text = EarnedBefore(WINDOW)
-        self._by_raw = EarnedBefore(WINDOW)
+        self._begin()
         self._version: str | None = None
+
+    def _begin(self) -> None:
+        self._recent = RecentRows(WINDOW, KEPT_ROLLOUTS)
+        self._by_text, self._by_raw = Compared(), Compared()
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Compare this step's rollouts with those of the steps before."""
         if facts.run.reward_version != self._version:
             self._version = facts.run.reward_version
-            self._by_text, self._by_raw = EarnedBefore(WINDOW), EarnedBefore(WINDOW)
-            self._verdict = UNKNOWN
-        if facts.batch is not None and (facts.batch.texts != 0).any():
+            self._begin()
+        if facts.batch is not None and facts.batch.texts.any():
             self._take(facts.batch, facts)
             worst = self._worst()
             pairs = worst.window.hits
@@ -251,21 +181,48 @@ class RewardInconsistent(Detector):
     def _take(self, batch: Batch, facts: StepFacts) -> None:
         limits = facts.scale.range(facts.run)
         tolerance = max(self.tolerance * (limits[1] - limits[0]) if limits else 0.0, 1e-9)
-        task = batch.column("task").astype(np.int64)
-        usable = batch.known & (task >= 0) & (batch.column("verifier_error") < 0)
-        context = task * _MIX + batch.column("reward_version")
-        for memory, answers in ((self._by_text, batch.texts), (self._by_raw, batch.column("verifier_raw"))):
-            chosen = usable & (answers != 0)
-            keys = answers[chosen] ^ context[chosen] * _MIX
-            memory.take(keys, batch.reward[chosen], batch.rows[chosen], facts.step, tolerance)
+        rows = _comparable(batch)
+        tasks = batch.column("task") if rows is batch.rows else batch.at("task", rows)
+        earlier, again = self._recent.take(tasks, rows, facts.step)
+        # Texts that differ within the step are to be found again only where their task is.
+        texts = again if batch.texts_differ else rows
+        self._by_text.add(batch, _firsts(batch, "text", earlier, texts), texts, facts.step, tolerance)
+        self._by_raw.add(batch, _firsts(batch, "verifier_raw", earlier, rows), rows, facts.step, tolerance)
 
-    def _worst(self) -> EarnedBefore:
+    def _worst(self) -> Compared:
         """The comparison that found more, raw output only where it fixed the reward before."""
         differing, repeats = self._by_raw.before
         raw_fixes = repeats >= self.repeats and differing <= 0.01 * repeats
         if raw_fixes and self._by_raw.window.hits > self._by_text.window.hits:
             return self._by_raw
         return self._by_text
+
+
+def _comparable(batch: Batch) -> NDArray[np.int64]:
+    """The rows of which reward and task are known, and the verifier did not fail."""
+    failed, unknown = batch.extent("verifier_error")[1] >= 0, batch.extent("task")[0] < 0
+    if batch.all_known and not failed and not unknown:
+        return batch.rows
+    usable = batch.known & (batch.column("task") >= 0) & (batch.column("verifier_error") < 0)
+    rows: NDArray[np.int64] = batch.rows[usable]
+    return rows
+
+
+def _firsts(
+    batch: Batch, answer: str, earlier: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """For each row the first one, there or earlier, with its task and answer; itself where it has no answer."""
+    if not len(rows):
+        return rows
+    both = np.concatenate((earlier, rows))
+    answers = batch.at(answer, both)
+    keys = answers ^ (batch.at("task", both) * _MIX + batch.at("reward_version", both)) * _MIX
+    if answers.all():
+        return both[first_of_equal(keys)][len(earlier) :]
+    given = answers != 0
+    firsts = both.copy()
+    firsts[given] = both[given][first_of_equal(keys[given])]
+    return firsts[len(earlier) :]
 
 
 class Expected(NamedTuple):
@@ -393,55 +350,4 @@ class LoggedRewardMismatch(Detector):
                 "ratio": logged / own if own else None,
             },
             rows=() if facts.batch is None else tuple(facts.batch.rows[:20].tolist()),
-        )
-
-
-class HandScoreMismatch(Detector):
-    """People who scored rollouts by hand do not agree with the pipeline."""
-
-    id = "HAND_SCORE_MISMATCH"
-    stage = 2
-    severity = Status.FAIL
-    series = ("hand_scores", "hand_score_agreement")
-    needs = ("grades",)
-    knobs = (
-        Knob("threshold", 0.9, "share of hand scores that agree with the pipeline's"),
-        Knob("scores", 10, "hand scores, at least"),
-    )
-    page = Page(
-        what=(
-            "Hand scores do not agree with the pipeline's. Rollouts that you scored without seeing the pipeline's "
-            "score earned something else: the reward that is optimized is not the one you mean, and everything "
-            "below this stage is a consequence."
-        ),
-        looks_like="Right answers with reward 0, wrong ones that are paid: seen only by reading rollouts.",
-        decides=(
-            "Fires when at least `scores` rollouts were scored by hand and fewer than `threshold` of the scores "
-            "agree with the pipeline's. 20 hand scores are a good check; without any this cannot be judged."
-        ),
-        try_next=(
-            "Sort the disagreements by kind: style of answer, units, rounding, partial credit, language",
-            "Repair extraction first: most disagreements are right answers that were not found",
-            "Score the same 20 rollouts again with the repaired scorer, and start the run anew",
-        ),
-        mistaken_for="Tasks whose answer is a matter of taste: let two people score and compare them first.",
-        related=("REWARD_INCONSISTENT", "REWARD_STREAK", "PARSE_FAILURES"),
-    )
-    threshold: float
-    scores: float
-
-    def observe(self, facts: StepFacts) -> Verdict:
-        """Compare the share of agreement, once there are enough hand scores."""
-        count, agreement = facts.get("hand_scores"), facts.get("hand_score_agreement")
-        if count is None or agreement is None or count < self.scores:
-            return UNKNOWN
-        fires = agreement < self.threshold
-        return Verdict(Status.FAIL if fires else Status.OK, agreement, self.threshold)
-
-    def describe(self, facts: StepFacts) -> Details:
-        """How many hand scores there are, and how many agree."""
-        count, agreement = facts.get("hand_scores") or 0.0, facts.get("hand_score_agreement")
-        return Details(
-            summary=f"{numbers.share(agreement)} of {numbers.count(count)} hand scores agree with the pipeline's",
-            evidence={"hand_scores": count, "agreement": agreement},
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,12 +13,37 @@ from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, 
 from grpo_top.detectors.integrity import GroupIntegrity
 from grpo_top.detectors.timing import LogStalled, StepTimeRot
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import ShareWindow
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
+
+
+@dataclass(slots=True)
+class Logged:
+    """The rows that carry one metric, and those of them that are not finite."""
+
+    rows: int = 0
+    broken: deque[tuple[int, int]] = field(default_factory=deque)
+    """Number and step of each such row among the newest 20."""
+    running: Streak = field(default_factory=Streak)
+    """Such rows in a row."""
+    last_finite: float | None = None
+
+    def add(self, finite: float | None, step: int) -> None:
+        """Take a row in; None: it is not finite."""
+        self.rows += 1
+        if self.broken and self.broken[0][0] <= self.rows - WINDOW:
+            self.broken.popleft()
+        if finite is None:
+            self.broken.append((self.rows, step))
+            self.running.update(True, step)
+            return
+        self.last_finite = finite
+        if self.running.length:
+            self.running.update(False, step)
 
 
 class NonfiniteMetric(Detector):
@@ -74,33 +101,30 @@ class NonfiniteMetric(Detector):
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
-        self._streaks = {name: Streak() for name in self.series}
-        self._rows = {name: ShareWindow(WINDOW) for name in self.series}
-        self._last_finite: dict[str, float] = {}
+        self._metrics = {name: Logged() for name in self.series}
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Count, for each metric, the rows that carry it and those that are not finite."""
-        logged = [name for name in self.series if name in facts.values or name in facts.nonfinite]
+        logged = []
+        for name, metric in self._metrics.items():
+            finite = facts.values.get(name)
+            if finite is not None or name in facts.nonfinite:
+                logged.append(metric)
+                metric.add(finite, facts.step)
         if not logged:
             return UNKNOWN
-        for name in logged:
-            finite = facts.get(name)
-            self._streaks[name].update(finite is None, facts.step)
-            self._rows[name].add(finite is None, 1, facts.step)
-            if finite is not None:
-                self._last_finite[name] = finite
-        broken = self._broken()
-        worst = max(self._rows[name].hits for name in self.series) / WINDOW
+        worst = max(len(metric.broken) for metric in self._metrics.values()) / WINDOW
+        broken = self._broken() if worst else {}
         if broken:
             return Verdict(Status.FAIL, worst, self.share, min(broken.values()))
-        isolated = any(self._streaks[name].length for name in logged)
+        isolated = any(metric.running.length for metric in logged)
         return Verdict(Status.WATCH if isolated else Status.OK, worst, self.share)
 
     def describe(self, facts: StepFacts) -> Details:
         """Which metrics, since when, and which of them went first."""
         broken = self._broken()
         order = sorted(broken, key=lambda name: (broken[name], self.series.index(name)))
-        running = max(self._streaks[name].length for name in order)
+        running = max(self._metrics[name].running.length for name in order)
         how_long = f"{running} rows running" if running >= self.sustain else "again and again"
         infinite = None if facts.batch is None else np.isinf(facts.batch.reward)
         return Details(
@@ -108,9 +132,9 @@ class NonfiniteMetric(Detector):
             evidence={
                 name: {
                     "first_step": broken[name],
-                    "rows_running": self._streaks[name].length,
-                    "rows_of_last_20": self._rows[name].hits,
-                    "last_finite": self._last_finite.get(name),
+                    "rows_running": self._metrics[name].running.length,
+                    "rows_of_last_20": len(self._metrics[name].broken),
+                    "last_finite": self._metrics[name].last_finite,
                 }
                 for name in order
             },
@@ -120,11 +144,10 @@ class NonfiniteMetric(Detector):
     def _broken(self) -> dict[str, int]:
         """Metrics that meet the rule, and the first step on which each was not finite."""
         found = {}
-        for name in self.series:
-            streak, rows = self._streaks[name], self._rows[name]
-            if streak.length >= self.sustain or rows.hits >= self.share * WINDOW:
-                first = rows.first_hit
-                since = streak.since if streak.length > rows.hits or first is None else first
+        for name, metric in self._metrics.items():
+            streak, hits = metric.running, len(metric.broken)
+            if streak.length >= self.sustain or hits >= self.share * WINDOW:
+                since = streak.since if streak.length > hits or not hits else metric.broken[0][1]
                 found[name] = since if since is not None else 0
         return found
 
@@ -298,9 +321,8 @@ class RunRecordChanged(Detector):
             return []
         found = []
         for what, seen in self._seen.items():
-            ids = set(batch.column(what).tolist()) - {-1}
-            names = {batch.names(what)[number] for number in ids}
-            if seen:
+            names = {batch.names(what)[number] for number in batch.distinct(what) if number >= 0}
+            if seen and not names <= seen:
                 before = ", ".join(sorted(seen)[-3:])
                 found += [(what, before, name) for name in sorted(names - seen)]
             seen.update(names)

@@ -96,9 +96,9 @@ class EntropyCollapse(SeriesDetector):
         mean = self._recent.mean
         if not self._recent.full or mean >= limit:
             return Verdict(Status.WATCH if self._low.length else Status.OK, mean, limit, self._low.since)
-        below = self._recent.steps[self._recent.values < limit]
+        below = self._recent.where(lambda entropy: entropy < limit)
         falling = mean < self.floor or significant_trend(self._late.values, "down", self._late.steps)
-        return Verdict(Status.WARN if falling else Status.WATCH, mean, limit, int(below[0]))
+        return Verdict(Status.WARN if falling else Status.WATCH, mean, limit, below[0])
 
     def describe(self, facts: StepFacts) -> Details:
         """Where entropy was and is."""

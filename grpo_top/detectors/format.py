@@ -17,7 +17,8 @@ from grpo_top.streaming import Trend, Window, trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 EARLY_STEPS = 10
 LEAST_EVALS = 3
@@ -91,8 +92,8 @@ class ParseFailures(SeriesDetector):
             self._worst, self._worst_step = value, facts.step
         self._late.add(value, facts, "parse_failure_rate")
         if facts.batch is not None:
-            parsed = facts.batch.column("parsed")
-            self._parts.add(facts.batch, parsed == 0, parsed >= 0)
+            parsed = facts.batch.flags("parsed")
+            self._parts.add(facts.batch, parsed.no, parsed.known)
         failed = self._late.judge(self.fail, self.min_steps, Status.FAIL)
         if failed.status == Status.FAIL:
             return failed

@@ -11,11 +11,12 @@ from grpo_top.snapshot import WINDOW
 from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from grpo_top.facts import StepFacts
 
 FORM = re.compile(r"format|tag|xml|json|syntax|structure|parse|schema|think|style", re.IGNORECASE)
 """Names of components that pay for the form of an answer and not for what it says."""
-COMPONENT = "component_mean{"
 COMPONENTS_KEPT = 32
 GAIN = 0.05
 """Share of a component's range by which its mean over 20 rows must be above its best for content to have gained."""
@@ -23,11 +24,9 @@ HAD_RISEN = 0.3
 """Share of its range by which content must have risen before it can be said to have stalled."""
 
 
-def components(facts: StepFacts) -> dict[str, float]:
+def components(facts: StepFacts) -> Mapping[str, float]:
     """The mean of each reward component at this step."""
-    return {
-        name[len(COMPONENT) : -1]: value for name, value in facts.values.items() if name.startswith(COMPONENT)
-    }
+    return facts.braced("component_mean")
 
 
 def content_components(facts: StepFacts) -> dict[str, float]:
@@ -98,7 +97,10 @@ class FormAlone:
         for name, value in found.items():
             if name not in self._components and len(self._components) >= COMPONENTS_KEPT:
                 continue
-            new_best = self._components.setdefault(name, _Followed()).add(value, facts.step)
+            followed = self._components.get(name)
+            if followed is None:
+                followed = self._components[name] = _Followed()
+            new_best = followed.add(value, facts.step)
             gained = gained or (new_best and not is_form(name))
         if not found:
             return

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, group_rows, some_rows
 from grpo_top.detectors.learnable import success_rate
@@ -111,8 +109,8 @@ class SaturatedReward(SeriesDetector):
     def _onset(self) -> int | None:
         """First step of the window on which the reward was as high by itself."""
         low, high = self._range
-        above = self._late.steps[self._late.values >= low + self.threshold * (high - low)]
-        return int(above[0]) if len(above) else self._late.first_step
+        above = self._late.where(lambda reward: reward >= low + self.threshold * (high - low))
+        return above[0] if above else self._late.first_step
 
     def _limits(self, facts: StepFacts) -> tuple[float, float] | None:
         limits = facts.scale.range(facts.run)
@@ -182,10 +180,9 @@ class SparseReward(Detector):
         if tokens is not None:
             self._tokens.add(tokens, facts.step, facts.stands_for("completion_tokens_mean"))
         if facts.batch is not None:
-            self._parts.add(facts.batch, facts.batch.success == 1, facts.batch.success >= 0)
-            self._rows = some_rows(facts.batch, facts.batch.success == 1) or some_rows(
-                facts.batch, np.ones(facts.batch.size, np.bool_), limit=8
-            )
+            passed = facts.batch.flags("success")
+            self._parts.add(facts.batch, passed.yes, passed.known)
+            self._rows = some_rows(facts.batch, passed.yes) or tuple(facts.batch.rows[:8].tolist())
         if success is not None:
             self._verdict = self._judge(facts)
         return self._verdict
@@ -194,8 +191,8 @@ class SparseReward(Detector):
         if self._success.span < self.min_steps:
             return UNKNOWN
         share = self._success.mean
-        rare = self._success.steps[self._success.values < self.threshold]
-        since = int(rare[0]) if len(rare) else self._success.first_step
+        rare = self._success.where(lambda share: share < self.threshold)
+        since = rare[0] if rare else self._success.first_step
         if share < self.threshold:
             rollouts = round(self._rollouts.mean * self._success.span)
             highest = 1 - lower_bound(1 - share, rollouts) if rollouts else share

@@ -10,9 +10,7 @@ from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from grpo_top.batch import Batch
     from grpo_top.facts import StepFacts
 
 CHOICE = 10.0
@@ -31,10 +29,11 @@ class HardStop:
     """Steps with a cut completion."""
     cut: int = 0
 
-    def update(self, lengths: NDArray[np.int32], truncated: NDArray[np.int8], step: int) -> None:
+    def update(self, batch: Batch, step: int) -> None:
         """Take the token counts of a step in; a longer completion, or one cut elsewhere, starts afresh."""
-        longest = int(lengths.max(initial=-1))
-        ends = lengths[(truncated == 1) & (lengths >= 0)]
+        lengths, (shortest, longest) = batch.column("completion_tokens"), batch.extent("completion_tokens")
+        cut = batch.flags("truncated").yes
+        ends = lengths[cut] if shortest >= 0 else lengths[cut & (lengths >= 0)]
         goes_on = self.length is not None and longest <= self.length and bool((ends == self.length).all())
         if not goes_on:
             one_end = len(ends) > 0 and bool((ends == longest).all())

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 
 class GroupIntegrity(Detector):
@@ -70,11 +71,11 @@ class GroupIntegrity(Detector):
     def observe(self, facts: StepFacts) -> Verdict:
         """Count the groups of this step that have each fault."""
         batch = facts.batch
-        if batch is None:
+        if batch is None or facts.run.some_rollouts:
             return UNKNOWN
         self._unreadable.add(facts.unreadable, facts.unreadable, facts.step)
         for name, broken in self._broken(batch, facts.run.group_size).items():
-            self._faults[name].add(int(broken.sum()), batch.groups, facts.step)
+            self._faults[name].add(int(np.count_nonzero(broken)), batch.groups, facts.step)
         worst = self._worst()
         fault = self._faults[worst]
         if fault.share >= self.threshold and fault.hits >= self.least:
@@ -110,21 +111,21 @@ class GroupIntegrity(Detector):
     def _broken(self, batch: Batch, declared: int | None) -> dict[str, NDArray[np.bool_]]:
         """Per fault, which groups have it."""
         tasks = batch.column("task")
-        first = np.zeros(batch.groups, np.int64)
-        first[batch.group[::-1]] = tasks[::-1]
-        named = first >= 0
-        mixed = np.zeros(batch.groups, np.bool_)
-        mixed[batch.group[(tasks != first[batch.group]) & (tasks >= 0)]] = True
-        whole = declared or 2
-        pieces = named & ~mixed & (batch.group_size < whole)
-        scattered = np.zeros(batch.groups, np.bool_)
-        if pieces.any():
-            of_task = np.bincount(first[pieces] - first[pieces].min())
-            scattered[pieces] = of_task[first[pieces] - first[pieces].min()] >= 2
-        odd = np.zeros(batch.groups, np.bool_)
+        first = tasks[batch.group_first].astype(np.int64)
+        scattered, mixed, odd = (np.zeros(batch.groups, np.bool_) for _ in range(3))
+        other = tasks != first[batch.group]
+        if other.any():
+            mixed[batch.group[other & (tasks >= 0)]] = True
+            mixed &= first >= 0
+        small = batch.group_size < (declared or 2)
+        if small.any():
+            pieces = small & (first >= 0) & ~mixed
+            if pieces.any():
+                of_task = np.bincount(first[pieces] - first[pieces].min())
+                scattered[pieces] = of_task[first[pieces] - first[pieces].min()] >= 2
         if declared is not None and not self._unreadable.hits:
-            odd = batch.group_size != declared
-        return {"scattered": scattered, "mixed": mixed & named, "size": odd & ~scattered}
+            odd = (batch.group_size != declared) & ~scattered
+        return {"scattered": scattered, "mixed": mixed, "size": odd}
 
 
 def _sizes(batch: Batch) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,8 +17,9 @@ from grpo_top.streaming import RunningMedian, Window, significant_trend, trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from grpo_top.batch import Batch
     from grpo_top.detectors.base import Detector
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.facts import StepFacts
 
 UPSTREAM_FIRST = (
     "The KL coefficient comes last, once the stages above (reward, variance, rollouts) are quiet: it moves what is "
@@ -120,7 +122,7 @@ class KlExploding(SeriesDetector):
         enough = late.full or len(late) >= ENOUGH
         if enough and late.mean > self.mean and late.median > self.mean / 2:
             return Verdict(Status.FAIL, late.mean, self.mean, late.first_step)
-        extreme = late.steps[late.values > self.extreme].tolist() if late.maximum > self.extreme else []
+        extreme = late.where(lambda kl: kl > self.extreme)
         if len(extreme) >= 2:
             return Verdict(Status.FAIL, value, self.extreme, extreme[0])
         return Verdict(Status.WATCH if above or extreme else Status.OK, value, limit, self._streak.since)
@@ -348,7 +350,8 @@ class KlRatchet(SeriesDetector):
 
 
 def _late_mean(window: Window) -> float:
-    return float(window.values[-WINDOW:].mean())
+    newest = window.newest(WINDOW)
+    return math.fsum(newest) / len(newest)
 
 
 def _best_paid(batch: Batch) -> tuple[int, ...]:

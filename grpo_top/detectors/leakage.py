@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from copy import copy
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,10 @@ from grpo_top.snapshot import WINDOW, Status
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from grpo_top.facts import Batch, StepFacts
+    from numpy.typing import NDArray
+
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 NAMES_KEPT = 20
 """Tasks that the evidence names, at most."""
@@ -27,18 +31,28 @@ class TaskSet:
     """A set of task ids, which are small whole numbers: one byte for each id up to the highest."""
 
     def __init__(self) -> None:
-        self._marked = bytearray()
+        self._marked = np.zeros(1024, np.bool_)
         self.count = 0
 
-    def __contains__(self, task: int) -> bool:
-        return task < len(self._marked) and self._marked[task] == 1
+    def add(self, tasks: NDArray[np.int32]) -> list[int]:
+        """Put ids in; those that were not there yet, ascending."""
+        if not len(tasks):
+            return []
+        highest = int(tasks.max())
+        if highest >= len(self._marked):
+            grown = np.zeros(max(2 * len(self._marked), highest + 1), np.bool_)
+            grown[: len(self._marked)] = self._marked
+            self._marked = grown
+        new = sorted(set(tasks[~self._marked[tasks]].tolist()))
+        self._marked[tasks] = True
+        self.count += len(new)
+        return new
 
-    def add(self, task: int) -> None:
-        """Put an id in."""
-        if task >= len(self._marked):
-            self._marked.extend(bytes(max(1024, len(self._marked), task + 1 - len(self._marked))))
-        self.count += not self._marked[task]
-        self._marked[task] = 1
+    def held(self, tasks: list[int]) -> list[int]:
+        """Those of some ids that are in it."""
+        return (
+            [task for task in tasks if task < len(self._marked) and self._marked[task]] if self.count else []
+        )
 
 
 class Leakage(Detector):
@@ -99,8 +113,8 @@ class Leakage(Detector):
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._trained, self._heldout = TaskSet(), TaskSet()
-        self._prompts = 0
-        """Train tasks that are known by their prompt only."""
+        self._by_prompt = True
+        """Every train task so far is known by its prompt only."""
         self._shared: list[int] = []
         """The first tasks that are both."""
         self._shared_count = 0
@@ -115,12 +129,12 @@ class Leakage(Detector):
         """Note the tasks of a step, and whether any is on the wrong side."""
         if facts.batch is not None:
             tasks = facts.batch.column("task")[facts.batch.group_first]
-            known = [task for task in tasks.tolist() if task >= 0]
-            self._note(facts.batch, set(known), self._trained, self._heldout, facts.step)
-            self._recent.add(known, facts.step)
+            known = tasks if facts.batch.extent("task")[0] >= 0 else tasks[tasks >= 0]
+            self._note(facts.batch, known, self._trained, self._heldout, facts.step)
+            self._recent.add(known.tolist(), facts.step)
         if facts.eval_batch is not None:
-            known = [task for task in np.unique(facts.eval_batch.column("task")).tolist() if task >= 0]
-            self._note(facts.eval_batch, set(known), self._heldout, self._trained, facts.step)
+            tasks = facts.eval_batch.column("task")
+            self._note(facts.eval_batch, tasks[tasks >= 0], self._heldout, self._trained, facts.step)
         if facts.batch is not None or facts.eval_batch is not None:
             self._verdict = self._judge()
         return self._verdict
@@ -154,7 +168,7 @@ class Leakage(Detector):
                 "heldout_tasks": self._heldout.count,
                 "train_tasks": self._trained.count,
                 "tasks": list(self._names),
-                "known_by": "prompt" if self._by_prompt() else "task id",
+                "known_by": "prompt" if self._by_prompt else "task id",
                 "since": self._since if leaks else self._repeats_since,
                 "unique_tasks_of_20_steps": unique,
                 "groups_of_20_steps": groups,
@@ -163,14 +177,13 @@ class Leakage(Detector):
             self.page.try_next[:3] if leaks else (self.page.try_next[3], *self.page.try_next[1:3]),
         )
 
-    def _note(self, batch: Batch, tasks: set[int], own: TaskSet, other: TaskSet, step: int) -> None:
+    def _note(self, batch: Batch, tasks: NDArray[np.int32], own: TaskSet, other: TaskSet, step: int) -> None:
         """Put a step's tasks into the set that they belong to; remember those that are in the other one too."""
-        new = [task for task in tasks if task not in own]
-        for task in new:
-            own.add(task)
-            if own is self._trained:
-                self._prompts += batch.names("task")[task].startswith("prompt ")
-        shared = [task for task in new if task in other]
+        new = own.add(tasks)
+        if own is self._trained and self._by_prompt:
+            names = batch.names("task")
+            self._by_prompt = all(names[task].startswith("prompt ") for task in new)
+        shared = other.held(new)
         if shared:
             self._shared_count += len(shared)
             self._shared = [*self._shared, *shared][:NAMES_KEPT]
@@ -178,7 +191,7 @@ class Leakage(Detector):
             self._rows = (*self._rows, *some_rows(batch, np.isin(batch.column("task"), shared)))[:50]
 
     def _judge(self) -> Verdict:
-        if not self._trained.count or (self._by_prompt() and self._trained.count < FEW_PROMPTS):
+        if not self._trained.count or (self._by_prompt and self._trained.count < FEW_PROMPTS):
             return UNKNOWN
         if self._shared_count >= self.overlap:
             return Verdict(Status.FAIL, self._shared_count, self.overlap, self._since)
@@ -192,9 +205,6 @@ class Leakage(Detector):
             return UNKNOWN
         return Verdict(Status.OK, share if groups else None, self.unique)
 
-    def _by_prompt(self) -> bool:
-        return self._prompts == self._trained.count
-
 
 class RecentTasks:
     """How many different tasks the groups of the late window hold."""
@@ -203,6 +213,12 @@ class RecentTasks:
         self._counts: dict[int, int] = {}
         self._steps: deque[tuple[int, list[int]]] = deque()
         self.groups = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> RecentTasks:
+        """The tasks of a step never change, so a copy need only have containers of its own."""
+        copied = copy(self)
+        copied._counts, copied._steps = self._counts.copy(), self._steps.copy()
+        return copied
 
     def add(self, tasks: list[int], step: int) -> None:
         """Take the task of each group of a step in."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top import numbers
+from grpo_top.batch import PART_KINDS
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow
@@ -15,7 +17,8 @@ from grpo_top.streaming import ShareWindow
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 STEPS_WITHOUT_ROLLOUTS = 8
 """Steps that are judged instead of a number of rollouts where only the trainer's own numbers are logged."""
@@ -69,13 +72,17 @@ class Start:
             self.recent = ShareWindow(WINDOW) if self.empty else None
 
     @property
+    def settled(self) -> bool:
+        """Whether it was judged, and nothing that comes later counts."""
+        return self.judged and self.recent is None
+
+    @property
     def share(self) -> float:
         """Success over the first rollouts."""
         return self.passed / self.rollouts if self.rollouts else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class _Enough:
+class _Enough(NamedTuple):
     """How much of the start is judged: this many rollouts and this many steps, whichever is more."""
 
     rollouts: float
@@ -140,6 +147,9 @@ class BaseSuccessZero(Detector):
         self._parts: dict[tuple[str, str], Start] = {}
         """("family" or "tier", its name) → its start."""
         self._first_step: int | None = None
+        self._enough = _Enough(self.rollouts, self.min_steps)
+        self._settled = dict.fromkeys(PART_KINDS, 0)
+        """Of families and tiers, the number up to which nothing is left to judge."""
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Take in this step's successes, of the whole run and of each family and tier."""
@@ -191,16 +201,31 @@ class BaseSuccessZero(Detector):
                 rollouts = round(per_step * steps)
                 self._run.take(round(rate * rollouts), rollouts, facts.step, enough, self.threshold)
             return
-        known = batch.success >= 0
-        if not known.any():
+        of_group, of = batch.passed_of
+        passed, rollouts = int(of_group.sum()), int(of.sum())
+        if not rollouts:
             return
         self._note(facts.step)
-        enough = _Enough(self.rollouts, self.min_steps)
-        passed, rollouts = int((batch.success == 1).sum()), int(known.sum())
+        enough = self._enough
         self._recent.add(passed, rollouts, facts.step)
         self._run.take(passed, rollouts, facts.step, enough, self.threshold)
-        for part, (passed, rollouts) in _by_part(batch).items():
-            self._parts.setdefault(part, Start()).take(passed, rollouts, facts.step, enough, self.threshold)
+        for kind in PART_KINDS:
+            if batch.extent(kind)[1] >= self._settled[kind]:
+                self._take_parts(kind, batch, facts.step)
+
+    def _take_parts(self, kind: str, batch: Batch, step: int) -> None:
+        """Take the successes of each family, or tier, in."""
+        passed, ids, names = batch.flags("success"), batch.part_ids[kind], batch.names(kind)
+        rollouts = np.bincount(ids if passed.known is None else ids[passed.known], minlength=len(names) + 1)
+        hits = np.bincount(ids[passed.yes], minlength=len(names) + 1)
+        for name, hit, of in zip(names, hits[1:].tolist(), rollouts[1:].tolist(), strict=True):
+            if of:
+                start = self._parts.setdefault((kind, name), Start())
+                start.take(hit, of, step, self._enough, self.threshold)
+        starts = (self._parts.get((kind, name)) for name in names)
+        self._settled[kind] = sum(
+            1 for _ in takewhile(lambda start: start is not None and start.settled, starts)
+        )
 
     def _note(self, step: int) -> None:
         """Remember the first step whose successes are known."""
@@ -211,19 +236,6 @@ class BaseSuccessZero(Detector):
         if self._recent.share < self.threshold:
             return {}
         return {part: start for part, start in self._parts.items() if start.empty}
-
-
-def _by_part(batch: Batch) -> dict[tuple[str, str], tuple[int, int]]:
-    """(successes, rollouts) of each family and tier of the step."""
-    found = {}
-    for kind in ("family", "tier"):
-        ids = batch.column(kind)
-        named = ids >= 0
-        rollouts = np.bincount(ids[named & (batch.success >= 0)])
-        passed = np.bincount(ids[named & (batch.success == 1)], minlength=len(rollouts))
-        for number in np.flatnonzero(rollouts).tolist():
-            found[kind, batch.names(kind)[number]] = (int(passed[number]), int(rollouts[number]))
-    return found
 
 
 def _success_is_assumed(facts: StepFacts) -> bool:

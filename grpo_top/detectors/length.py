@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,8 @@ from grpo_top.streaming import TREND_LIMIT, Baseline, Window, significant_trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 EARLY = 5
 """First steps that lengths are compared with."""
@@ -214,23 +214,28 @@ class Proportion:
     """
 
     def __init__(self) -> None:
-        self._rows: deque[tuple[float, float, int]] = deque(maxlen=PROPORTION_ROWS)
-        """Log length, log reward and step, where both are above 0."""
+        self._lengths, self._rewards = Window(PROPORTION_ROWS), Window(PROPORTION_ROWS)
+        """Logarithms, where both are above 0."""
         self.fit: float | None = None
         """R² of the line where it holds, else None."""
-        self.first_step: int | None = None
+
+    @property
+    def first_step(self) -> int | None:
+        """The first of the rows that are looked at."""
+        return self._lengths.first_step
 
     def add(self, facts: StepFacts) -> None:
         """Take a step in that carries both."""
         length, reward = facts.get("completion_tokens_mean"), facts.get("reward_mean")
         if length is None or reward is None or min(length, reward) <= 0:
             return
-        self._rows.append((math.log(length), math.log(reward), facts.step))
-        self.fit, self.first_step = None, self._rows[0][2]
-        lengths = [row[0] for row in self._rows]
-        if len(self._rows) < LEAST_ROWS or max(lengths) - lengths[0] < math.log(1.5):
+        lengths = self._lengths
+        lengths.add(math.log(length), facts.step)
+        self._rewards.add(math.log(reward), facts.step)
+        self.fit = None
+        if len(lengths) < LEAST_ROWS or lengths.maximum - lengths.first < math.log(1.5):
             return
-        x, y = np.array(lengths), np.array([row[1] for row in self._rows])
+        x, y = lengths.values, self._rewards.values
         x, y = x - x.mean(), y - y.mean()
         slope = float(x @ y) / float(x @ x)
         explained = slope * float(x @ y) / max(float(y @ y), 1e-12)

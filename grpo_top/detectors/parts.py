@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from grpo_top import numbers
+from grpo_top.batch import PART_KINDS
 from grpo_top.snapshot import WINDOW
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
 
-KINDS = ("family", "tier")
 KEPT = 12
 """Parts of a kind that evidence lists; the smallest are pooled."""
 OTHERS = "others"
@@ -40,32 +42,62 @@ class Seat(NamedTuple):
         return f", in {self.kind} {self.name} ({numbers.share(self.share)}, elsewhere {numbers.share(self.elsewhere)})"
 
 
+class Marked(NamedTuple):
+    """Which rollouts, or groups, of one step have a property."""
+
+    ids: Mapping[str, NDArray[np.int64]]
+    """Kind → see `Batch.part_ids`."""
+    of: NDArray[np.int64] | None
+    """Where those that the masks are about stand among the rollouts; None: all of them."""
+    hit: NDArray[np.bool_] | None
+    """None: none of them."""
+    counted: NDArray[np.bool_] | None
+    """Of which it is known; None: all of them."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Marked:
+        """It never changes, so a copied state shares it."""
+        return self
+
+    def counts(self, kind: str, parts: int) -> NDArray[np.int64]:
+        """Two rows, hits and items, by 1 + the number of the part."""
+        ids = self.ids[kind] if self.of is None else self.ids[kind][self.of]
+        items = np.bincount(ids if self.counted is None else ids[self.counted], minlength=parts + 1)
+        hits = np.zeros_like(items) if self.hit is None else np.bincount(ids[self.hit], minlength=parts + 1)
+        return np.stack((hits, items))
+
+
 class Parts:
-    """How many rollouts, or groups, of each family and tier have a property, over the newest steps that carry them."""
+    """How many rollouts, or groups, of each family and tier have a property, over the newest steps that carry them.
+
+    They are counted when it is asked for: few detectors fire.
+    """
 
     def __init__(self, size: int = WINDOW) -> None:
-        self._steps: deque[dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]] = deque(maxlen=size)
-        """Kind → hits and items by the number of the part."""
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._steps: deque[Marked] = deque(maxlen=size)
+        self._names: Mapping[str, Sequence[str]] = {}
+        self._known: dict[str, dict[str, tuple[int, int]]] = {}
+        """What was counted since the newest step came."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parts:
-        """Counts of a step never change, so a copy need only have containers of its own."""
+        """What was said of a step never changes, and names are only added to."""
         copied = object.__new__(Parts)
-        copied._steps, copied._names = self._steps.copy(), dict(self._names)
+        copied._steps, copied._names, copied._known = self._steps.copy(), self._names, {}
         return copied
 
-    def add(self, batch: Batch, hit: NDArray[np.bool_], counted: NDArray[np.bool_] | None = None) -> None:
+    def add(
+        self, batch: Batch, hit: NDArray[np.bool_] | None, counted: NDArray[np.bool_] | None = None
+    ) -> None:
         """Take a step in: `hit` says which rollouts have the property, `counted` which it is known of (else all)."""
-        self._add(batch, {kind: batch.column(kind) for kind in KINDS}, hit, counted)
+        self._take(batch, Marked(batch.part_ids, None, hit, counted))
 
     def add_groups(self, batch: Batch, hit: NDArray[np.bool_], counted: NDArray[np.bool_]) -> None:
         """As `add`, by group; a group is of its first rollout's part."""
-        self._add(batch, {kind: batch.column(kind)[batch.group_first] for kind in KINDS}, hit, counted)
+        self._take(batch, Marked(batch.part_ids, batch.group_first, hit, counted))
 
     def shares(self) -> dict[str, dict[str, float]]:
         """`by_family` and `by_tier`, each a part's share, the largest parts first, the smallest pooled."""
         found = {}
-        for kind in KINDS:
+        for kind in PART_KINDS:
             counts = self._counts(kind)
             if counts:
                 pooled = _pooled(counts)
@@ -74,7 +106,7 @@ class Parts:
 
     def seat(self) -> Seat | None:
         """The family, else the tier, in which it sits; None where it is spread, or where there is only one."""
-        for kind in KINDS:
+        for kind in PART_KINDS:
             counts = self._counts(kind)
             all_hits = sum(hits for hits, _ in counts.values())
             all_items = sum(items for _, items in counts.values())
@@ -100,69 +132,62 @@ class Parts:
             found["sits_in"] = {seat.kind: seat.name, "share": seat.share, "elsewhere": seat.elsewhere}
         return found
 
-    def _add(
-        self,
-        batch: Batch,
-        ids: dict[str, NDArray[Any]],
-        hit: NDArray[np.bool_],
-        counted: NDArray[np.bool_] | None,
-    ) -> None:
-        found = {}
-        for kind, numbers_ in ids.items():
-            known = numbers_ >= 0 if counted is None else (numbers_ >= 0) & counted
-            items = np.bincount(numbers_[known])
-            if not len(items):
-                continue
-            found[kind] = (np.bincount(numbers_[known & hit], minlength=len(items)), items)
-            names = batch.names(kind)
-            if len(names) != len(self._names.get(kind, ())):
-                self._names[kind] = tuple(names)
-        self._steps.append(found)
+    def _take(self, batch: Batch, marked: Marked) -> None:
+        self._steps.append(marked)
+        self._names = batch.part_names
+        self._known = {}
 
     def _counts(self, kind: str) -> dict[str, tuple[int, int]]:
         """Hits and items of each part that was seen."""
-        steps = [found[kind] for found in self._steps if kind in found]
-        if not steps:
-            return {}
-        size = max(len(items) for _, items in steps)
-        hits, items = np.zeros(size, np.int64), np.zeros(size, np.int64)
-        for of_hits, of_items in steps:
-            hits[: len(of_hits)] += of_hits
-            items[: len(of_items)] += of_items
-        names = self._names[kind]
-        return {names[at]: (int(hits[at]), int(items[at])) for at in np.flatnonzero(items).tolist()}
+        known = self._known.get(kind)
+        if known is None:
+            names = self._names.get(kind, ())
+            both = np.zeros((2, len(names) + 1), np.int64)
+            for marked in self._steps:
+                both += marked.counts(kind, len(names))
+            known = self._known[kind] = {
+                name: (hits, items)
+                for name, hits, items in zip(names, *both[:, 1:].tolist(), strict=True)
+                if items
+            }
+        return known
+
+
+class Earned(NamedTuple):
+    """The rewards of one step that are known, with the parts that earned them."""
+
+    ids: Mapping[str, NDArray[np.int64]]
+    known: NDArray[np.bool_] | None
+    """Which rollouts' rewards are known; None: all of them."""
+    rewards: NDArray[np.float64]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Earned:
+        """It never changes, so a copied state shares it."""
+        return self
 
 
 class PartRewards:
     """The mean reward of each family and tier over the newest steps, and in which of them it fell."""
 
     def __init__(self, size: int = WINDOW) -> None:
-        self._steps: deque[dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]] = deque(maxlen=size)
-        """Kind → sums and numbers of rewards by the number of the part."""
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._steps: deque[Earned] = deque(maxlen=size)
+        self._names: Mapping[str, Sequence[str]] = {}
         self._before: dict[str, dict[str, tuple[float, int]]] = {}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PartRewards:
-        """Sums of a step never change, so a copy need only have containers of its own."""
+        """What a step earned never changes, and names are only added to."""
         copied = object.__new__(PartRewards)
-        copied._steps, copied._names = self._steps.copy(), dict(self._names)
+        copied._steps, copied._names = self._steps.copy(), self._names
         copied._before = self._before  # replaced, never changed
         return copied
 
     def add(self, batch: Batch) -> None:
         """Take a step in."""
-        found = {}
-        for kind in KINDS:
-            ids = batch.column(kind)
-            known = (ids >= 0) & batch.known
-            items = np.bincount(ids[known])
-            if not len(items):
-                continue
-            found[kind] = (np.bincount(ids[known], batch.reward[known]).astype(np.float64), items)
-            names = batch.names(kind)
-            if len(names) != len(self._names.get(kind, ())):
-                self._names[kind] = tuple(names)
-        self._steps.append(found)
+        known = None if batch.all_known else batch.known
+        self._steps.append(
+            Earned(batch.part_ids, known, batch.reward.copy() if known is None else batch.reward[known])
+        )
+        self._names = batch.part_names
 
     def mark(self, newest: int) -> None:
         """Something begins: what is held, but the `newest` steps, was before it."""
@@ -173,7 +198,7 @@ class PartRewards:
         now = self._means(list(self._steps)[-newest:])
         words = ""
         found: dict[str, object] = {}
-        for kind in KINDS:
+        for kind in PART_KINDS:
             before = self._before.get(kind, {})
             both = {name: (before[name][0], *of) for name, of in now.get(kind, {}).items() if name in before}
             if not both:
@@ -190,22 +215,17 @@ class PartRewards:
                 found["sits_in"] = {kind: deepest, "before": was, "now": mean}
         return words, found
 
-    def _means(
-        self, steps: list[dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]]
-    ) -> dict[str, dict[str, tuple[float, int]]]:
+    def _means(self, steps: list[Earned]) -> dict[str, dict[str, tuple[float, int]]]:
         """Kind → part → mean reward and number of rewards over some steps."""
         found: dict[str, dict[str, tuple[float, int]]] = {}
         for kind, names in self._names.items():
-            sums, items = np.zeros(len(names)), np.zeros(len(names), np.int64)
+            sums, items = np.zeros(len(names) + 1), np.zeros(len(names) + 1, np.int64)
             for of in steps:
-                if kind in of:
-                    of_sums, of_items = of[kind]
-                    sums[: len(of_sums)] += of_sums
-                    items[: len(of_items)] += of_items
-            found[kind] = {
-                names[at]: (float(sums[at] / items[at]), int(items[at]))
-                for at in np.flatnonzero(items).tolist()
-            }
+                ids = of.ids[kind] if of.known is None else of.ids[kind][of.known]
+                sums += np.bincount(ids, of.rewards, len(names) + 1)
+                items += np.bincount(ids, minlength=len(names) + 1)
+            named = zip(names, sums[1:].tolist(), items[1:].tolist(), strict=True)
+            found[kind] = {name: (total / number, number) for name, total, number in named if number}
         return found
 
 

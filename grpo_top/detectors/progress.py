@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
@@ -9,7 +10,7 @@ from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdic
 from grpo_top.detectors.rules import SeriesDetector, sustained
 from grpo_top.detectors.trainability import trainable_ratio
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Buckets, Trend, Window, trend
+from grpo_top.streaming import Buckets, Trend, Window, robust_deviation, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -123,7 +124,7 @@ class RewardPlateau(SeriesDetector):
         decides=(
             "Remarks when the mean reward has no significant trend (Mann-Kendall at 1%) over the last `share` "
             "of the run, `min_steps` steps or more, and the best mean over 20 steps lies `back` of the run "
-            "back. Of a long run means of neighbouring steps are compared."
+            "back; a mean that is higher than it by no more than chance explains is no better one. Of a long run means of neighbouring steps are compared."
         ),
         try_next=(
             "Select a checkpoint on held-out tasks; the training reward only says that something levelled off",
@@ -152,7 +153,7 @@ class RewardPlateau(SeriesDetector):
         """No trend in the last part of the run, and the best behind it; tested when a bucket of steps is full."""
         self._first_step = facts.step if self._first_step is None else self._first_step
         self._late.add(value, facts.step, facts.stands_for("reward_mean"))
-        if self._late.full and self._late.mean > self._best:
+        if self._late.full and self._late.mean > self._best + self._noise():
             self._best, self._best_step = self._late.mean, facts.step
         full = self._run.add(value, facts.step)
         length = facts.step - self._first_step + 1
@@ -166,6 +167,11 @@ class RewardPlateau(SeriesDetector):
             self._trend, self._tail_from = trend(values, steps), int(steps[0])
         level = self._trend.direction is None
         return Verdict(Status.INFO if level else Status.OK, self._late.mean, onset=self._best_step)
+
+    def _noise(self) -> float:
+        """By how much a mean of these rows may be higher than an equal one: 2 of its standard errors."""
+        values = self._late.values
+        return 2 * robust_deviation(values[1:] - values[:-1]) / math.sqrt(2 * len(values))
 
     def describe(self, facts: StepFacts) -> Details:
         """Since when it is level, and where its best lies."""

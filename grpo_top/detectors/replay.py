@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 REPLAYS_KEPT = 8192
+PAIRS_KEPT = 25
 
 
 class NondeterministicReplay(Detector):
@@ -73,7 +76,8 @@ class NondeterministicReplay(Detector):
         self._late = ShareWindow(WINDOW)
         self._texts = 0
         """Pairs of the newest step that differ in their completions, the rest only in their rewards."""
-        self._rows: tuple[int, ...] = ()
+        self._pairs: list[tuple[int, int, int]] = []
+        """Of the newest pairs that differ the step and both rows, the earlier rollout's first; the newest first."""
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Compare a step's rollouts with each other and with those that are kept."""
@@ -103,11 +107,12 @@ class NondeterministicReplay(Detector):
         self._late.add(int(differ.sum()), len(differ), facts.step)
         if differ.any():
             self._texts = int(texts.sum())
-            rows = self._seen[np.column_stack((first[differ], second[differ])).ravel(), 1]
-            self._rows = tuple(int(row) for row in rows[:50])
+            pairs = self._seen[np.column_stack((first[differ], second[differ])), 1].astype(np.int64)
+            newest = [(facts.step, *pair) for pair in pairs[:PAIRS_KEPT].tolist()]
+            self._pairs = [*newest, *self._pairs][:PAIRS_KEPT]
         return self._judge()
 
-    def describe(self, facts: StepFacts) -> Details:  # noqa: ARG002
+    def describe(self, facts: StepFacts) -> Details:
         """How many pairs were equal, and the newest that were not."""
         differ, compared = self._late.hits, self._late.items
         return Details(
@@ -118,7 +123,7 @@ class NondeterministicReplay(Detector):
                 "of_the_newest_in_their_text": self._texts,
                 "since": self._late.first_hit,
             },
-            self._rows,
+            tuple(chain.from_iterable(rows for step, *rows in self._pairs if step > facts.step - WINDOW)),
         )
 
     def _judge(self) -> Verdict:

@@ -19,7 +19,8 @@ from grpo_top.detectors.base import (
     some_rows,
 )
 from grpo_top.detectors.collapse import RewardCollapse
-from grpo_top.detectors.consistency import HandScoreMismatch, LoggedRewardMismatch, RewardInconsistent
+from grpo_top.detectors.consistency import LoggedRewardMismatch, RewardInconsistent
+from grpo_top.detectors.hand_scores import HandScoreMismatch
 from grpo_top.detectors.parts import Parts
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
@@ -27,7 +28,8 @@ from grpo_top.streaming import ShareWindow, Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 TEXTS_COUNTED = 1000
 
@@ -120,7 +122,7 @@ class RewardStreak(Detector):
         return self._verdict
 
     def _judge(self, batch: Batch, facts: StepFacts) -> Verdict:
-        rewards = batch.reward[batch.known]
+        rewards = batch.reward if batch.all_known else batch.reward[batch.known]
         same = bool(rewards.max() - rewards.min() <= 1e-9)
         if not same or rewards[0] != self._reward:
             self._rollouts.update(False, facts.step)
@@ -128,7 +130,8 @@ class RewardStreak(Detector):
             self._texts.clear()
             self._texts_differ = False
         if not same:
-            self._before.add(float(rewards.mean()), facts.step)
+            mean = facts.get("reward_mean") if batch.all_known else None
+            self._before.add(float(rewards.mean()) if mean is None else mean, facts.step)
             self._flat.add(facts.get("zero_variance_group_frac") or 0.0, facts.step)
         if batch.distinct_texts is None:
             return UNKNOWN
@@ -246,18 +249,21 @@ class VerifierErrors(Detector):
     def observe(self, facts: StepFacts) -> Verdict:
         """Count this step's rollouts with an error, once the log has shown verifier output at all."""
         batch = facts.batch
-        if batch is not None and (self._verdict != UNKNOWN or (batch.column("verifier_known") == 1).any()):
+        if batch is not None and (self._verdict != UNKNOWN or batch.extent("verifier_known")[1] == 1):
             self._verdict = self._judge(batch, facts)
         return self._verdict
 
     def _judge(self, batch: Batch, facts: StepFacts) -> Verdict:
-        error = batch.column("verifier_error")
-        failed = error >= 0
-        count = int(failed.sum())
+        count = scored = 0
+        failed = None
+        if batch.extent("verifier_error")[1] >= 0:
+            error = batch.column("verifier_error")
+            failed = error >= 0
+            count, scored = int(failed.sum()), int((failed & batch.known).sum())
         self._errors.add(count, batch.size, facts.step)
-        self._scored.add(int((failed & batch.known).sum()), count, facts.step)
+        self._scored.add(scored, count, facts.step)
         self._parts.add(batch, failed)
-        if count:
+        if failed is not None:
             self._rows = some_rows(batch, failed)
             for number, times in zip(*np.unique(error[failed], return_counts=True), strict=True):
                 name = batch.names("verifier_error")[int(number)]

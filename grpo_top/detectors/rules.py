@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 LEAST_ROWS = 12
 """Rows from which a trend can be told from noise at 1%."""
@@ -62,10 +63,10 @@ def covers(trail: Window, steps: float) -> bool:
 
     A trend needs rows: of a trainer that averages over ten steps a window takes more steps and not fewer rows.
     """
-    if len(trail) < min(LEAST_ROWS, steps):
+    first, last = trail.first_step, trail.last_step
+    if first is None or last is None or len(trail) < min(LEAST_ROWS, steps):
         return False
-    at = trail.steps
-    return int(at[-1] - at[0]) + 1 >= steps
+    return last - first + 1 >= steps
 
 
 class LateShare:
@@ -89,8 +90,8 @@ class LateShare:
 
     def onset(self, threshold: float) -> int | None:
         """The first step in the window whose own share reaches the limit."""
-        above = self.window.steps[self.window.values >= threshold]
-        return int(above[0]) if len(above) else self.window.first_step
+        above = self.window.where(lambda share: share >= threshold)
+        return above[0] if above else self.window.first_step
 
     def judge(self, threshold: float, min_steps: float, severity: Status) -> Verdict:
         """`severity` from the limit on. With fewer than `min_steps` steps only where chance cannot explain it."""
@@ -123,10 +124,11 @@ class Around:
 
     def add(self, facts: StepFacts) -> None:
         """Take a step in."""
+        values, gaps, step = facts.values, facts.gaps, facts.step
         for name, window in self._windows.items():
-            value = facts.get(name)
+            value = values.get(name)
             if value is not None:
-                window.add(value, facts.step, facts.stands_for(name))
+                window.add(value, step, gaps.get(name, 1))
 
     def mark(self) -> None:
         """Something begins with the step that is added next: what is in the windows was before it."""
@@ -142,8 +144,8 @@ class Around:
         held = {name: window for name, window in self._windows.items() if len(window)}
         if not held:
             return {}
-        first = min(int(window.steps[0]) for window in held.values())
-        last = max(int(window.steps[-1]) for window in held.values())
+        first = min(window.first_step or 0 for window in held.values())
+        last = max(window.last_step or 0 for window in held.values())
         return {"steps": [first, last], **{name: window.mean for name, window in held.items()}}
 
 

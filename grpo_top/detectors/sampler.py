@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -12,6 +11,7 @@ from grpo_top import numbers
 from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
 from grpo_top.detectors.inferred import Copies, HardStop
 from grpo_top.detectors.rules import Around, budget_of
+from grpo_top.detectors.servers import ServerDefaults, same
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
     from grpo_top.records import Sampling, SamplingValue
 
 _Name = TypeVar("_Name")
@@ -36,11 +37,10 @@ ROWS_OF_ONSET = 25
 
 
 class Config(NamedTuple):
-    """One recorded sampling config of a step, and which of its rollouts it is of."""
+    """One recorded sampling config of a step, and how many of its rollouts it is of."""
 
     number: int
     sampling: Sampling
-    where: NDArray[np.bool_]
     rollouts: int
 
 
@@ -135,6 +135,12 @@ class SamplerDrift(Detector):
             "count: an evaluation may sample as it likes. Where rollouts do not say it and an engine's request "
             "log does, its requests are compared; if the run evaluates, half of them must differ. Where requests "
             "carry budgets of their own, only the largest max_tokens of a step is compared.\n\n"
+            "Of inference servers that are watched (--sampler), what they would sample with where a request leaves "
+            "a setting out is compared with the intended value, with each other, and with the first look: fail. A "
+            "default that is not neutral and that the run record does not name is a warning. Where rollouts record "
+            "the setting, or the trainer is known to pass it with each request, the default does not matter: that "
+            "is a remark. From the engine's histogram of max_tokens it "
+            "fails when no request may have asked for the intended one.\n\n"
             "Two things are inferred. Completions that are all cut at one length below the intended "
             "max_tokens, with none longer, mean that another budget is in force: fail at `stop_cut` of them "
             "over `stop_steps` steps. Where no sampling config is logged at all, groups that turn into "
@@ -192,19 +198,40 @@ class SamplerDrift(Detector):
         )
         self._rows: tuple[int, ...] = ()
         self._verdict = UNKNOWN
+        """By the rollouts."""
+        self._defaults = ServerDefaults()
+        self._by_servers = False
+        """Whether the newest verdict is that of the servers' defaults."""
 
     def observe(self, facts: StepFacts) -> Verdict:
-        """Compare a step's rollouts with the intended config, else see what they tell by themselves."""
+        """Compare what a step was sampled with, and what its samplers would sample with, with the intended config."""
+        recorded = self._observe_rollouts(facts)
+        if not facts.servers.all and facts.servers.requests is None:
+            self._by_servers = False
+            return self._verdict
+        self._defaults.update(facts, recorded)
+        defaults = self._defaults.verdict()
+        self._by_servers = defaults.status > self._verdict.status
+        return defaults if self._by_servers else self._verdict
+
+    def _observe_rollouts(self, facts: StepFacts) -> set[str]:
+        """Compare a step's rollouts with the intended config, else see what they tell by themselves.
+
+        Returns:
+            The settings that they record.
+        """
+        recorded: set[str] = set()
         batch, requests = facts.batch, facts.requests
         self._evaluates = self._evaluates or bool(facts.evals) or facts.eval_batch is not None
         if batch is not None:
             self._first_step = facts.step if self._first_step is None else self._first_step
             configs, share = _configs(batch), self.share
-            self._stop.update(batch.column("completion_tokens"), batch.column("truncated"), facts.step)
+            self._stop.update(batch, facts.step)
             if requests is not None and (batch is requests or not configs):
                 configs, batch = _configs(requests), requests
                 share = max(share, MOST_REQUESTS) if self._evaluates else share
             self._recorded = self._recorded or bool(configs)
+            recorded.update(*(config.sampling for config in configs))
             for name in self._worth_comparing(configs, facts):
                 self._compare(name, configs, batch, facts, share)
         if not self._recorded:
@@ -212,10 +239,12 @@ class SamplerDrift(Detector):
         if batch is not None:
             self._verdict = self._judge(facts)
             self._around.add(facts)
-        return self._verdict
+        return recorded
 
     def describe(self, facts: StepFacts) -> Details:
         """The settings that differ and what followed; else what was inferred, and from what."""
+        if self._by_servers:
+            return self._defaults.describe()
         if self._drifts:
             return self._describe_drifts(facts)
         if self._stops_early(facts):
@@ -287,7 +316,7 @@ class SamplerDrift(Detector):
         where = np.zeros(batch.size, np.bool_)
         for config in configs:
             if config.sampling.get(name) in wrong:
-                where |= config.where
+                where |= batch.column("sampling") == config.number
         self._attach(drift, name, where, batch, facts.eval_batch)
 
     def _attach(
@@ -318,7 +347,11 @@ class SamplerDrift(Detector):
         newest = () if first.partial else _newest(facts)
         return Details(
             "; ".join(drift.words(name) for name, drift in drifts[:3]),
-            {"settings": [drift.evidence(name) for name, drift in drifts], **self._around.evidence()},
+            {
+                "settings": [drift.evidence(name) for name, drift in drifts],
+                **(self._defaults.evidence() if self._defaults.found else {}),
+                **self._around.evidence(),
+            },
             tuple(dict.fromkeys((*self._rows, *newest)))[:50],
             tuple(steps),
         )
@@ -347,20 +380,14 @@ class SamplerDrift(Detector):
         )
 
 
-def same(value: SamplingValue, other: SamplingValue) -> bool:
-    """Whether two settings are equal, as numbers where they are numbers."""
-    if isinstance(value, str) or isinstance(other, str):
-        return value == other
-    return math.isclose(value, other, rel_tol=1e-6, abs_tol=1e-9)
-
-
 def _configs(batch: Batch) -> list[Config]:
-    ids = batch.column("sampling")
+    numbers_ = batch.distinct("sampling")
     found = []
-    for number in np.unique(ids).tolist():
+    for number in numbers_:
         if number >= 0:
-            where = ids == number
-            found.append(Config(number, batch.sampling(number), where, int(where.sum())))
+            alone = len(numbers_) == 1
+            rollouts = batch.size if alone else int(np.count_nonzero(batch.column("sampling") == number))
+            found.append(Config(number, batch.sampling(number), rollouts))
     return found
 
 

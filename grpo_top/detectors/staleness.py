@@ -12,15 +12,18 @@ from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Stre
 from grpo_top.detectors.mismatch import LogprobMismatch
 from grpo_top.detectors.rules import LateShare, SeriesDetector, ordered_rows
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import ShareWindow
+from grpo_top.streaming import ShareWindow, Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, RunState, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import RunState, StepFacts
 
 TOLERANCE = 2.0
 """Versions of lag that are tolerated where the run declares no number."""
+_NAMED = 8
+_SYNCS = 8
 
 
 class StaleRollouts(Detector):
@@ -52,7 +55,8 @@ class StaleRollouts(Detector):
             "with the run's tolerance. Fires above it on `sustain` steps running: fail where the tolerance "
             "is the run's own, warn where it is `tolerance`, which nobody chose. Fires too when stale "
             "samples are dropped on `dropped` of the last 20 steps. A negative lag is a fault of the log, "
-            "since no sampler is ahead of its trainer: that is a remark."
+            "since no sampler is ahead of its trainer: that is a remark. Where rollouts carry no versions, those "
+            "that watched samplers say are compared: with each other, and with the step where they count steps."
         ),
         try_next=(
             "Look whether lag grows by one a step; then weights do not arrive at all, see WEIGHT_SYNC_STUCK",
@@ -110,6 +114,9 @@ class StaleRollouts(Detector):
             )
         if not parts:
             parts.append("lag below 0: the log counts versions of sampler and trainer differently")
+        behind = _behind(facts)
+        if behind and self._stale.length >= self.sustain:
+            parts[0] += f", by what samplers say of their weights ({', '.join(list(behind)[:3])})"
         evidence = {
             "version_lag_max": facts.get("version_lag_max"),
             "version_lag_mean": facts.get("version_lag_mean"),
@@ -118,6 +125,7 @@ class StaleRollouts(Detector):
             "tolerance_declared": facts.run.version_lag_tolerance is not None,
             "since": self._stale.since if self._stale.length else self._negative.since,
             "steps_with_dropped_samples": self._drops.hits,
+            **({"samplers": behind} if behind else {}),
         }
         if facts.batch is not None:
             self._rows = ordered_rows(facts.batch, np.argsort(-_lags(facts.batch), kind="stable"))
@@ -258,7 +266,9 @@ class WeightSyncStuck(SeriesDetector):
             "Follows the newest policy version seen in rollouts. Fires when it has not moved while the "
             "trainer made as many versions as the run's tolerance of lag (`tolerance` where none is "
             "declared) and `more` on top. A trainer version that goes back is a restart, and the count "
-            "begins again."
+            "begins again. Where rollouts carry no version, the weights that watched samplers say they hold are "
+            "followed against the trainer's steps, with twice the usual distance between two syncs as the least "
+            "limit; weights that were never seen to move are a warning."
         ),
         try_next=(
             (
@@ -286,29 +296,39 @@ class WeightSyncStuck(SeriesDetector):
         self._since: int | None = None
         """The first step after that."""
         self._trainer: float | None = None
+        self._of_servers = False
+        """Whether versions are those that samplers say, and the trainer's is its step."""
+        self._between = Window(_SYNCS)
+        """Steps between two moves of the samplers' weights."""
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Ask whether the newest policy version has moved while the trainer did."""
-        trainer = facts.get("trainer_version")
+        of_servers = "policy_version" in facts.servers.series
+        trainer = float(facts.step) if of_servers else facts.get("trainer_version")
         if trainer is None:
             return UNKNOWN
-        went_back = self._trainer is not None and trainer < self._trainer
-        self._trainer = trainer
+        went_back = (self._trainer is not None and trainer < self._trainer) or of_servers != self._of_servers
+        self._trainer, self._of_servers = trainer, of_servers
         if self._newest is None or self._moved_at is None or value > self._newest or went_back:
+            if of_servers and self._newest is not None and self._moved_at is not None and not went_back:
+                self._between.add(trainer - self._moved_at, facts.step)
             self._newest, self._moved_at, self._since = value, trainer, None
             return Verdict(Status.OK, 0.0, self._limit(facts.run))
         stood = trainer - self._moved_at
         if stood > 0 and self._since is None:
             self._since = facts.step
         limit = self._limit(facts.run)
-        return Verdict(Status.FAIL if stood >= limit else Status.OK, stood, limit, self._since)
+        # Weights that were never seen to move may be named once, when the server starts.
+        stuck = Status.WARN if of_servers and not len(self._between) else Status.FAIL
+        return Verdict(stuck if stood >= limit else Status.OK, stood, limit, self._since)
 
     def describe(self, facts: StepFacts) -> Details:
         """Which version stands still, and how far the trainer has gone on."""
         stood = (self._trainer or 0.0) - (self._moved_at or 0.0)
+        who = "all samplers hold weights" if self._of_servers else "rollouts stay at policy version"
         return Details(
-            f"rollouts stay at policy version {numbers.count(self._newest)} while the trainer made "
-            f"{numbers.count(stood)} more",
+            f"{who} {numbers.count(self._newest)} while the trainer made {numbers.count(stood)} more"
+            + (" steps" if self._of_servers else ""),
             {
                 "policy_version": self._newest,
                 "trainer_version": self._trainer,
@@ -320,12 +340,24 @@ class WeightSyncStuck(SeriesDetector):
         )
 
     def _limit(self, run: RunState) -> float:
-        return tolerance_of(run, self.tolerance) + self.more
+        limit = tolerance_of(run, self.tolerance) + self.more
+        if not self._of_servers:
+            return limit
+        return max(limit, 2 * self._between.mean) if len(self._between) else 3 * limit
 
 
 def tolerance_of(run: RunState, default: float) -> float:
     """Versions of lag that a run tolerates: its own number, else the default."""
     return default if run.version_lag_tolerance is None else run.version_lag_tolerance
+
+
+def _behind(facts: StepFacts) -> dict[str, int]:
+    """Samplers that hold the oldest weights, and which; none where the rollouts say their own versions."""
+    if "version_lag_max" not in facts.servers.series:
+        return {}
+    versions = {server.name: server.version for server in facts.servers.all if server.version is not None}
+    oldest = min(versions.values(), default=0)
+    return dict([(name, version) for name, version in versions.items() if version == oldest][:_NAMED])
 
 
 def _lags(batch: Batch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

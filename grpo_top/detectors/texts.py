@@ -14,7 +14,8 @@ from grpo_top.snapshot import Status
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 COLD = 0.5
 """A sampling temperature below this is named as what to change first."""

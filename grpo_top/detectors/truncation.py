@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 FULL = 0.98
 """Mean length as a share of the budget from which nearly every completion must have used it up."""
@@ -88,8 +89,8 @@ class Truncation(SeriesDetector):
         if facts.get("truncation_rate") is None and _uses_the_budget_up(facts):
             self._verdict = self.judge(1.0, facts)
         if facts.batch is not None:
-            cut = facts.batch.column("truncated")
-            self._parts.add(facts.batch, cut == 1, cut >= 0)
+            cut = facts.batch.flags("truncated")
+            self._parts.add(facts.batch, cut.yes, cut.known)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:

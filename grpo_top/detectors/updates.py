@@ -95,7 +95,7 @@ class GradSpikes(SeriesDetector):
         Knob("times", 10, "times the median of the steps before"),
         Knob("spikes", 3, "steps of the last 20 steps on which the gradient norm exceeds it"),
         Knob("far", 30, "times the median from which as many steps count over a longer stretch"),
-        Knob("far_steps", 200, "logged rows of that stretch"),
+        Knob("far_steps", 1000, "logged rows of that stretch"),
         Knob("min_steps", 10, "logged gradients that are not 0 before a median is believed"),
     )
     page = Page(
@@ -188,4 +188,4 @@ class GradSpikes(SeriesDetector):
         )
 
     def _spikes(self) -> list[int]:
-        return [int(step) for step in self._above.steps[self._above.values > 0]]
+        return self._above.where(bool)

@@ -20,10 +20,13 @@ from grpo_top.streaming import Baseline, Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import Batch, StepFacts
+    from grpo_top.batch import Batch
+    from grpo_top.facts import StepFacts
 
 ENOUGH_GROUPS = 8
 """Groups over which a share of groups is taken: several steps where a step has fewer."""
+FEWEST_STEPS = 5
+"""Steps above the limit that it takes, however far they are above it."""
 
 
 class DegenerateGroups(SeriesDetector):
@@ -44,6 +47,7 @@ class DegenerateGroups(SeriesDetector):
     knobs = (
         Knob("threshold", 0.4, "share of groups without variance that is too much"),
         Knob("sustain", 15, "consecutive steps above it"),
+        Knob("excess", 1.5, "or what the share exceeds the limit by, added up over consecutive steps, 5 at least"),
         Knob("fail", 0.9, "mean of the last 20 steps from which it is a failure"),
     )
     page = Page(
@@ -61,7 +65,8 @@ class DegenerateGroups(SeriesDetector):
         decides=(
             "Fires when the share of groups without variance is above `threshold` on `sustain` consecutive "
             "steps and its mean over the last 20 steps is above it as well; a failure once that mean reaches "
-            "`fail`. Where a step has fewer than 8 groups, the newest steps that together have 8 are taken as "
+            "`fail`. The farther above, the fewer steps it takes: from the fifth on it is enough that what "
+            "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer than 8 groups, the newest steps that together have 8 are taken as "
             "one. A group is without variance when the population std of its known rewards is at most 1e-8."
         ),
         try_next=(
@@ -85,10 +90,12 @@ class DegenerateGroups(SeriesDetector):
     )
     threshold: float
     sustain: float
+    excess: float
     fail: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
+        self._excess = 0.0
         self._share = Window(ENOUGH_GROUPS)
         self._late = Window(WINDOW)
         self._streak = Streak()
@@ -106,14 +113,17 @@ class DegenerateGroups(SeriesDetector):
             self._kinds[name].add(share, facts.step, steps)
         if facts.batch is not None:
             self._parts.add_groups(facts.batch, facts.batch.flat, facts.batch.judged)
-        above = self._share.mean > self.threshold
+        share = self._share.mean
+        above = share > self.threshold
         if above and not self._streak.length:
             self._around.mark()
         self._around.add(facts)
         self._streak.update(above, facts.step, steps)
+        self._excess = self._excess + (share - self.threshold) * steps if above else 0.0
+        far = self._excess >= self.excess and self._streak.length >= FEWEST_STEPS
         mean = self._late.mean
         severity = Status.FAIL if mean >= self.fail else Status.WARN
-        verdict = sustained(self._streak, self.sustain, severity, mean, self.threshold)
+        verdict = sustained(self._streak, 0 if far else self.sustain, severity, mean, self.threshold)
         if verdict.status >= Status.WARN and mean <= self.threshold:
             return verdict._replace(status=Status.WATCH)
         return verdict

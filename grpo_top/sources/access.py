@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def read_head(path: Path, size: int) -> bytes:
     """The first `size` bytes, decompressed; empty where the file is empty, unreadable, or cut too early."""
     try:
-        with _open(path) as stream:
+        with opened(path) as stream:
             return stream.read(size)
     except (OSError, EOFError, ValueError):
         return b""
@@ -22,24 +22,30 @@ def read_head(path: Path, size: int) -> bytes:
 
 def read_range(path: Path, offset: int, length: int) -> bytes:
     """`length` bytes from `offset` of the decompressed stream. OSError where the file cannot be read so far."""
-    if path.suffix not in (".gz", ".zst"):
+    if not is_packed(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:
             return os.pread(descriptor, length, offset)
         finally:
             os.close(descriptor)
-    with _open(path) as stream:
+    with opened(path) as stream:
         stream.seek(offset)
         return stream.read(length)
 
 
 def read_whole(path: Path) -> bytes:
     """The whole file, decompressed."""
-    with _open(path) as stream:
+    with opened(path) as stream:
         return stream.read()
 
 
-def _open(path: Path) -> BinaryIO:
+def is_packed(path: Path) -> bool:
+    """Whether a file can only be read from its beginning on."""
+    return path.suffix in (".gz", ".zst")
+
+
+def opened(path: Path) -> BinaryIO:
+    """The decompressed stream of a file."""
     if path.suffix == ".gz":
         return cast(BinaryIO, gzip.open(path, "rb"))
     if path.suffix == ".zst":

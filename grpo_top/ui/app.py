@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
 
+from grpo_top.formats.fleet_queries import NO_FLEETS
+from grpo_top.text import safe
 from grpo_top.ui.glyphs import ASCII, UNICODE, Glyphs
-from grpo_top.ui.keys import APP_KEYS, bindings
+from grpo_top.ui.keys import APP_KEYS, RUNS_KEY, bindings
 from grpo_top.ui.screens.opening import OpeningScreen
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, THEMES, choose_theme
 
@@ -24,27 +26,90 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from grpo_top.config import Settings
+    from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.monitor import LiveMonitor, Monitor
+    from grpo_top.overview import Overview
+    from grpo_top.runs import FoundRun
     from grpo_top.snapshot import Snapshot
+    from grpo_top.sources.http import Network
     from grpo_top.ui.screens.base import RunScreen
+    from grpo_top.ui.screens.runs import RunsScreen
+    from grpo_top.ui.several import Several
     from grpo_top.ui.view import View
 
 _STDIN = 0
+_LEAVE = ("quit", "ctrl+c")
+_OF_NO_RUN = (*_LEAVE, "help", "command_palette", "change_theme", "back")
+"""Actions that the table of runs has as well."""
 _THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
 
 
 def run(
-    where: Sequence[str], settings: Settings, *, format_name: str | None, ascii_only: bool, theme: str | None
+    where: Sequence[str],
+    settings: Settings,
+    *,
+    format_name: str | None,
+    ascii_only: bool,
+    theme: str | None,
+    network: Callable[[], Network] | None = None,
+    samplers: Sequence[str] = (),
+    fleets: Fleets = NO_FLEETS,
+    which: str | None = None,
+    one_run: bool = False,
+    settings_of: Callable[[FoundRun], Settings] | None = None,
 ) -> int:
-    """Show a run until the user leaves; the exit status."""
+    """Show a run until the user leaves; the exit status.
+
+    Args:
+        where: what to look at; where it holds several runs, a table of them is shown.
+        settings: what the user has set.
+        format_name: the one format that may claim a file.
+        ascii_only: draw with ASCII alone.
+        theme: `dark`, `light` or `ansi`.
+        network, samplers, fleets, one_run: as `Monitor` takes them.
+        which: the run to open of several.
+        settings_of: what is set for one of several runs.
+    """
 
     def open_monitor() -> Monitor:
+        from grpo_top.grade_store import GradeStore
         from grpo_top.monitor import Monitor
 
-        return Monitor(where, settings, format_name=format_name)
+        return Monitor(
+            where,
+            settings,
+            format_name=format_name,
+            grades=GradeStore(),
+            network=network,
+            samplers=samplers,
+            fleets=fleets,
+            run=which,
+            one_run=one_run,
+        )
+
+    def open_run(found: FoundRun, whole: bool) -> tuple[Monitor, Settings]:
+        from grpo_top.grade_store import GradeStore
+        from grpo_top.monitor import Monitor
+        from grpo_top.sources.urls import is_url
+
+        own = settings if settings_of is None else settings_of(found)
+        if not whole:
+            return Monitor(found.where, own, format_name=format_name, run=found.pick), own
+        monitor = Monitor(
+            [*found.where, *filter(is_url, where)],
+            own,
+            format_name=format_name,
+            grades=GradeStore(),
+            network=network,
+            samplers=samplers,
+            fleets=fleets,
+            run=found.pick,
+        )
+        return monitor, own
 
     app = GrpoTop(
         open_monitor=open_monitor,
+        open_run=open_run,
         where=where,
         settings=settings,
         glyphs=ASCII if ascii_only else UNICODE,
@@ -73,6 +138,8 @@ class GrpoTop(App[int]):
         first: the picture to begin with; without it, `open_monitor` brings one once the first frame is there.
         monitor: what brings newer ones; without it `first` is shown, and what `take` is given.
         open_monitor: makes the monitor.
+        open_run: makes the monitor of one of several runs, for its `whole` picture or for its row in the table, and
+            says what is set for it.
         where: what is being opened, for the first frame.
         settings: what the user has set; the screens show it beside the rules.
         glyphs: the set of marks to draw with.
@@ -81,7 +148,7 @@ class GrpoTop(App[int]):
         clock: seconds since the epoch.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS), ("ctrl+c", "quit", "quit")]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS, (RUNS_KEY,)), ("ctrl+c", "quit", "quit")]
     ALLOW_SELECT: ClassVar[bool] = False
     TITLE = "grpo-top"
     CSS = """
@@ -98,6 +165,7 @@ class GrpoTop(App[int]):
         monitor: Monitor | None = None,
         *,
         open_monitor: Callable[[], Monitor] | None = None,
+        open_run: Callable[[FoundRun, bool], tuple[Monitor, Settings]] | None = None,
         where: Sequence[str] = (),
         settings: Settings | None = None,
         glyphs: Glyphs = UNICODE,
@@ -110,6 +178,8 @@ class GrpoTop(App[int]):
         self.where = tuple(where) if monitor is None else monitor.where
         self._settings = settings
         self._open_monitor = open_monitor
+        self._open_run = open_run
+        self._several: Several | None = None
         self._clock = clock
         self._period = 1 / redraws_per_second
         self._has_terminal = os.isatty(_STDIN)
@@ -119,6 +189,12 @@ class GrpoTop(App[int]):
         self._view: View | None = None
         if first is not None:
             self._begin(first, monitor)
+        self._place = self.where
+        """What was asked for: the place of all runs."""
+        self._runs_told: set[str] = set()
+        """Keys of the runs that the user knows to be here."""
+        self._opening = False
+        """Whether a run of the table is being opened."""
         self._presented = 0.0
         """When the view was last drawn, by the clock."""
         for own in THEMES.values():
@@ -170,17 +246,30 @@ class GrpoTop(App[int]):
         """End the reading."""
         if self._live is not None and self._live.is_alive():
             self._live.stop()
+        if self._several is not None:
+            self._several.stop()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
-        """Until something is open, one can only leave."""
-        return self._view is not None or action in ("quit", "ctrl+c")
+        """Until something is open, one can only leave; on the table of runs, what is of no one run."""
+        if action == "runs":
+            return self.has_runs
+        if self._runs_screen is not None:
+            return action in _OF_NO_RUN
+        return self._view is not None or action in _LEAVE
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002
         """What the command palette offers: this app's own commands alone."""
-        yield SystemCommand("Findings", "every finding, first cause first", self.action_findings)
-        yield SystemCommand("Rollouts", "steps, groups and rollouts", self.action_rollouts)
-        yield SystemCommand("Pause", "hold the view at this step, or let it go on", self.action_pause)
-        yield SystemCommand("Go live", "follow the newest step again", self.action_live)
+        if self._runs_screen is None:
+            yield SystemCommand("Findings", "every finding, first cause first", self.action_findings)
+            yield SystemCommand("Rollouts", "steps, groups and rollouts", self.action_rollouts)
+            yield SystemCommand(
+                "Other metrics", "what the trainer logs beside the series", self.action_metrics
+            )
+            yield SystemCommand("Hand scores", "score 20 rollouts unseen", self.action_grade)
+            yield SystemCommand("Pause", "hold the view at this step, or let it go on", self.action_pause)
+            yield SystemCommand("Go live", "follow the newest step again", self.action_live)
+        if self.has_runs:
+            yield SystemCommand("Runs", "the table of all runs of this place", self.action_runs)
         if not self.no_color:
             yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
         yield SystemCommand("Help", "the keys of this screen", self.action_help)
@@ -220,10 +309,20 @@ class GrpoTop(App[int]):
             self.push_screen(FindingsScreen(selected))
 
     def action_panel(self, panel: str) -> None:
-        """Open a panel whole."""
+        """Open a panel whole; samplers and fleets have screens of their own."""
+        from grpo_top.ui.panels import fleet, sampler
+        from grpo_top.ui.screens.drift import DriftScreen
+        from grpo_top.ui.screens.fleet import FleetScreen
         from grpo_top.ui.screens.panel import PanelScreen
 
-        self.push_screen(PanelScreen(panel))
+        if panel == sampler.KEY:
+            self.push_screen(DriftScreen())
+        elif panel != fleet.KEY:
+            self.push_screen(PanelScreen(panel))
+        elif self.view.snapshot.fleet:
+            self.push_screen(FleetScreen())
+        else:
+            self.notify("no fleet: --prometheus URL reads a server that scrapes the samplers", markup=False)
 
     def action_rollouts(self) -> None:
         """Open the browser at the view's step."""
@@ -231,6 +330,20 @@ class GrpoTop(App[int]):
 
         if not isinstance(self.screen, BrowserScreen):
             self.push_screen(BrowserScreen(step=self.view.step))
+
+    def action_grade(self) -> None:
+        """Score rollouts by hand."""
+        from grpo_top.ui.screens.grading import GradingScreen
+
+        if not isinstance(self.screen, GradingScreen):
+            self.push_screen(GradingScreen())
+
+    def action_metrics(self) -> None:
+        """Open the trainer's numbers that no series stands for."""
+        from grpo_top.ui.screens.metrics import MetricsScreen
+
+        if not isinstance(self.screen, MetricsScreen):
+            self.push_screen(MetricsScreen())
 
     async def action_search(self) -> None:
         """Open the browser at its filter."""
@@ -244,8 +357,57 @@ class GrpoTop(App[int]):
         """Show the keys of the screen on top."""
         from grpo_top.ui.screens.help import HelpScreen
 
-        if (screen := self._run_screen) is not None:
+        if (screen := self._run_screen or self._runs_screen) is not None:
             self.push_screen(HelpScreen(screen.keys()))
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether there is a table of runs to go to from here."""
+        if self._open_run is None or self._runs_screen is not None:
+            return False
+        return self._several is not None or (self._live is not None and self._live.monitor.selection.several)
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        return self._clock()
+
+    def want_run(self, found: FoundRun) -> None:
+        """Have a run of the table read before the others."""
+        if self._several is not None:
+            self._several.want(found)
+
+    def open_run(self, found: FoundRun) -> None:
+        """Open one of the runs of the table."""
+        if self._several is not None and not self._opening:
+            self._opening = True
+            self._several.opened(found)
+            self.run_worker(lambda: self._load_run(found), thread=True)
+
+    def action_runs(self) -> None:
+        """Leave the run for the table of all runs of the place."""
+        from grpo_top.ui.screens.runs import RunsScreen
+
+        while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
+            self.pop_screen()
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+        if self._several is not None:
+            self._bottom = len(self.screen_stack)
+            self._several.closed(self._newest)
+        else:
+            self._bottom = 1
+            self.run_worker(self._list_runs, thread=True)
+
+    @property
+    def _runs_screen(self) -> RunsScreen | None:
+        """The table of runs, where it is on top."""
+        if self._several is None or not self.screen_stack:
+            return None
+        from grpo_top.ui.screens.runs import RunsScreen
+
+        top = self.screen_stack[-1]
+        return top if isinstance(top, RunsScreen) else None
 
     @property
     def _run_screen(self) -> RunScreen | None:
@@ -262,11 +424,63 @@ class GrpoTop(App[int]):
         if self._open_monitor is None:
             return
         monitor = self._open_monitor()
+        monitor.look()
+        if self._open_run is not None and monitor.selection.several and not monitor.selection.is_chosen:
+            self._list_runs(monitor)
+            return
         first = monitor.snapshot()
         if self.is_running:
             self.call_from_thread(self._opened, first, monitor, MonitorScreen())
 
-    def _opened(self, first: Snapshot, monitor: Monitor, screen: Screen[None]) -> None:
+    def _list_runs(self, finder: Monitor | None = None) -> None:
+        """Make the table of runs, beside the frame that is shown."""
+        from grpo_top.overview import Overview
+
+        open_run = self._open_run
+        if self._open_monitor is None or open_run is None:
+            return
+        overview = Overview(
+            finder or self._open_monitor(), lambda found: open_run(found, False)[0], self._clock
+        )
+        if self.is_running:
+            self.call_from_thread(self._listed, overview)
+
+    def _listed(self, overview: Overview) -> None:
+        from grpo_top.ui.screens.runs import RunsScreen
+        from grpo_top.ui.several import Several
+
+        self._several = Several(overview)
+        self._bottom += 1
+        self.push_screen(RunsScreen(self._place, self._several.states))
+        self.call_after_refresh(self._several.start)
+
+    def _load_run(self, found: FoundRun) -> None:
+        """Open one of several runs, beside the table."""
+        from grpo_top.ui.screens.monitor import MonitorScreen
+
+        if self._open_run is None:
+            return
+        try:
+            monitor, settings = self._open_run(found, True)
+            first = monitor.snapshot()
+        except Exception as error:  # whatever stands in the way is said, and the table stays
+            self.call_from_thread(self._not_opened, str(error) or type(error).__name__)
+            return
+        if self.is_running:
+            self.call_from_thread(self._opened, first, monitor, MonitorScreen(), settings)
+
+    def _not_opened(self, why: str) -> None:
+        self._opening = False
+        if self._several is not None:
+            self._several.closed(None)
+        self.notify(why, severity="error", markup=False)
+
+    def _opened(
+        self, first: Snapshot, monitor: Monitor, screen: Screen[None], settings: Settings | None = None
+    ) -> None:
+        self._opening = False
+        self._settings = settings or self._settings
+        self.where = monitor.where
         self._begin(first, monitor)
         self._bottom += 1
         self.push_screen(screen)
@@ -278,6 +492,7 @@ class GrpoTop(App[int]):
         from grpo_top.ui.view import View
 
         self._newest = first
+        self._runs_told = set()
         self._view = View(first, None, self._clock())
         self._live = None if monitor is None else LiveMonitor(monitor, self.take)
 
@@ -295,8 +510,15 @@ class GrpoTop(App[int]):
         if self._has_terminal and not os.isatty(_STDIN):
             self.exit()  # the terminal has gone; reading from what is left of it would spin
             return
+        if (runs := self._runs_screen) is not None and self._several is not None:
+            # What is new at once; how old the rest is by now, once a second.
+            if runs.differs(self._several.states) or abs(self._clock() - self._presented) >= 1:
+                self._presented = self._clock()
+                runs.show(self._several.states, self._several.error)
+            return
         if self._view is None:
             return
+        self._tell_of_runs()
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
         view = replace(self._view, snapshot=self._newest, now=self._clock(), error=error)
         judged = view.snapshot.judged_step != self.view.snapshot.judged_step
@@ -309,6 +531,17 @@ class GrpoTop(App[int]):
                 self._presented = view.now
                 self._view = view
                 screen.refresh_title(view)
+
+    def _tell_of_runs(self) -> None:
+        """Say so where another run begins beside the one that is open."""
+        if self._live is None or not self._live.is_alive():
+            return
+        names = {run.key: run.name for run in self._live.monitor.selection.runs.all}
+        new = names.keys() - self._runs_told
+        if new and self._runs_told and self._live.monitor.selection.several:
+            others = ", ".join(safe(names[key]) for key in sorted(new))
+            self.notify(f"{others}: another run has begun here; backspace shows them all", markup=False)
+        self._runs_told |= new
 
     def _present(self, view: View) -> None:
         self._view = view

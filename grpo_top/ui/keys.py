@@ -71,6 +71,9 @@ PAUSED_KEYS: tuple[Key, ...] = (
 FINDINGS_KEY = Key("f", "app.findings", "f", "findings", "every finding, first cause first")
 ROLLOUTS_KEY = Key("s", "app.rollouts", "s", "rollouts", "steps, groups and rollouts")
 BACK_KEY = Key("escape", "app.back", "esc", "back", "back to the screen before")
+RUNS_KEY = Key(
+    "backspace", "app.runs", "backspace", "runs", "back to the table of all runs of this place", rank=1
+)
 HELP_KEY = Key("question_mark", "app.help", "?", "help", "these keys", rank=-1)
 COMMANDS_KEY = Key(
     "ctrl+p", "app.command_palette", "ctrl+p", "commands", "find a command by its name", rank=4

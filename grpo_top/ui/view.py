@@ -12,7 +12,7 @@ from grpo_top.snapshot import WINDOW, Status
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
     from grpo_top.snapshot import Finding, Series, Snapshot
 
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import following, judging, reading, screen
+from tests.bench import browsing, following, judging, reading, screen, wire
 from tests.bench.figures import Figure, table
 
 CASES = {
@@ -27,6 +27,10 @@ CASES = {
     "growing": following.many_growing,
     "files": following.many_files,
     "burst": following.burst,
+    "browser": browsing.browser,
+    "large-file": browsing.large_file,
+    "long-text": browsing.long_text,
+    "wire": wire.wire,
 }
 
 

@@ -361,7 +361,7 @@ def test_hand_scores_are_judged_from_ten_on() -> None:
 
 
 def test_without_hand_scores_it_cannot_be_judged(tmp_path: Path) -> None:
-    assert dict(logged(tmp_path, run_of(mixed, steps=5)).unknown)["HAND_SCORE_MISMATCH"] == ("grades",)
+    assert dict(logged(tmp_path, run_of(mixed, steps=5)).unknown)["HAND_SCORE_MISMATCH"] == ("hand_scores",)
 
 
 def test_a_new_reward_version_begins_anew_even_on_a_step_without_rollouts(tmp_path: Path) -> None:

@@ -50,6 +50,10 @@ class Tmux:
         """Press keys, by tmux's names: `q`, `Enter`, `Escape`, `Up`, `C-c`, …"""
         self._tmux("send-keys", *names)
 
+    def record(self, path: Path) -> None:
+        """Write every byte that programs send to the window into a file, from now on."""
+        self._tmux("pipe-pane", shlex.join(["tee", str(path)]) + " >/dev/null")
+
     def resize(self, columns: int, rows: int) -> None:
         """Give the window another size."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))

@@ -242,7 +242,18 @@ async def test_the_palette_offers_this_apps_own_commands_with_a_steady_cursor():
         assert not app.screen.query_one("CommandInput").cursor_blink
         await pilot.press("escape")
 
-    assert offered == ["Findings", "Rollouts", "Pause", "Go live", "Theme", "Help", "Quit"]
+    everywhere = [
+        "Findings",
+        "Rollouts",
+        "Other metrics",
+        "Hand scores",
+        "Pause",
+        "Go live",
+        "Theme",
+        "Help",
+        "Quit",
+    ]
+    assert offered == everywhere
 
 
 async def test_q_and_ctrl_c_leave():

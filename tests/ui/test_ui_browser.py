@@ -44,11 +44,11 @@ async def test_a_wide_window_shows_steps_groups_rollouts_and_a_preview(cold: Sna
     assert "Monitor › Rollouts › step 110" in screen[2]
     assert "━ Steps ━" in screen[3]
     assert "─ Groups  step 110 ─" in screen[3]
-    assert "─ Rollouts  step 110, 40+5= ─" in screen[3]
-    assert line_with(screen, "40+5=", "plain").startswith(
-        "┃▸  110   0.986   ▂▂▂▄      ·       ┃│▸  110  40+5=    plain   ▅▅▅▅▅▅▅▅   0.76  0.022    2/8   │"
+    assert "─ Rollouts  step 110, 37+11= ─" in screen[3]
+    assert line_with(screen, "37+11=", "plain").startswith(
+        "┃▸  110   0.986   ▂▂▂▄      ·       ┃│▸  110  37+11=   plain   ▇▆▆▆▅▆▇▇   1.00  0.061    3/8   │"
     )
-    assert "│▸  0   0.750  −0.54    9 stop    0  0.15  <answer>36</answer> │" in screen[5]
+    assert "│▸  0   1.050  +0.76    9 stop    0  0.15  <answer>51</answer> │" in screen[5]
     assert any("Preview  #0" in line and "enter replay" in line for line in screen)
 
 
@@ -70,7 +70,7 @@ async def test_two_columns_fit_a_middle_window_and_they_move_with_the_cursor(col
         screen = await shown(pilot, "enter")
         assert "Steps" not in screen[3]
         assert "Groups" in screen[3]
-        assert "Rollouts  step 110, 40+5=" in screen[3]
+        assert "Rollouts  step 110, 37+11=" in screen[3]
         assert any("beside its family" in line for line in screen)
 
 
@@ -80,10 +80,10 @@ async def test_a_narrow_window_shows_one_column_at_a_time(cold: Snapshot) -> Non
         groups = await shown(pilot, "enter")
         assert "━ Groups  step 110 ━" in groups[2]
         assert line_with(groups, "27+13=").rstrip() == (
-            "┃   110  27+13=                        carry   ▇▅▇▇▇▇▇▅   1.02  0.171    4/8   ┃"
+            "┃   110  27+13=    carry   ▇▅▇▇▇▇▇▅   1.02  0.171    4/8  all-fail     ·   0   ┃"
         )
         rollouts = await shown(pilot, "enter")
-        assert "━ Rollouts  step 110, 40+5= ━" in rollouts[2]
+        assert "━ Rollouts  step 110, 37+11= ━" in rollouts[2]
         assert any("Preview  #0" in line for line in rollouts)
         assert "esc back" in rollouts[-1]
 
@@ -92,7 +92,7 @@ async def test_the_preview_tells_what_is_known_of_the_rollout_and_sets_its_group
     cold: Snapshot,
 ) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot, "down", "enter", "enter")
+        screen = await shown(pilot, "down", "o", "enter", "enter")
     preview = [line[97:159] for line in screen]
     assert line_with(preview, "task add/27+5", "family carry").startswith(" prompt ")
     assert line_with(preview, "9 of 32 tokens", "ended: stop").startswith(" completion ")
@@ -106,7 +106,7 @@ async def test_the_preview_tells_what_is_known_of_the_rollout_and_sets_its_group
 
 async def test_a_flat_group_says_that_it_teaches_nothing(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot, "down")
+        screen = await shown(pilot, "down", "o")
     assert "8 rollouts, 1 text: the group teaches nothing" in line_with(screen, "teaches")
     assert "flat    1/8" in line_with(screen, "27+5=", "carry")
 
@@ -167,38 +167,52 @@ async def test_enter_goes_deeper_to_the_replay_and_escape_back_one_layer(cold: S
         assert not isinstance(pilot.app.screen, BrowserScreen)
 
 
-async def test_o_changes_the_order_of_the_groups(cold: Snapshot) -> None:
+async def test_o_changes_the_order_of_the_groups_and_capital_o_turns_it_round(cold: Snapshot) -> None:
     def prompts(screen: list[str]) -> list[str]:
         return [line[46:54].strip() for line in screen[5:9]]
 
     async with browser(cold).run_test(size=WIDE) as pilot:
-        by_spread = await shown(pilot)
+        newest = await shown(pilot)
+        by_spread = await shown(pilot, "o")
         by_mean = await shown(pilot, "o")
-        by_length = await shown(pilot, "o")
-        newest = await shown(pilot, "o")
+        highest = await shown(pilot, "O")
+        titles = [(await shown(pilot, "o"))[3] for _ in range(7)]
+    assert "newest first o" in newest[3]
+    assert prompts(newest) == ["37+11=", "16+17=", "40+5=", "27+13="]
     assert "σ, flat first o" in by_spread[3]
     assert prompts(by_spread) == ["40+5=", "16+17=", "37+11=", "27+13="]
     assert "mean, lowest first o" in by_mean[3]
     assert prompts(by_mean) == ["40+5=", "37+11=", "27+13=", "16+17="]
-    assert "length, longest first o" in by_length[3]
-    assert "newest first o" in newest[3]
-    assert prompts(newest) == ["37+11=", "16+17=", "40+5=", "27+13="]
+    assert "mean, highest first o" in highest[3]
+    assert prompts(highest) == ["16+17=", "27+13=", "37+11=", "40+5="]
+    words = (
+        "length, longest",
+        "duplicates, most",
+        "truncated, most",
+        "lag, longest",
+        "task, a to z",
+        "family, a to z",
+    )
+    assert all(word in title for word, title in zip(words, titles, strict=False))
+    assert "newest first" in titles[-1]
 
 
-async def test_groups_of_all_marked_steps_are_listed_flat_ones_first(cold: Snapshot) -> None:
+async def test_groups_of_all_marked_steps_are_listed_the_newest_first(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
         screen = await shown(pilot, *["space"] * 20)
         assert "20 marked  of 110" in screen[3]
         assert "Groups  steps 91–110" in screen[3]
         assert "1 of 80" in screen[-2]
-        assert "flat" in screen[5]
+        assert "│▸  110 " in screen[5]
+        assert "│   109 " in screen[9]
+        assert "flat" in (await shown(pilot, "o"))[5]
         assert line_with(screen, "┃▌  110 ").startswith("┃▌")
         assert "2 steps" in (await shown(pilot, "a", "a", "home", "space", "down", "space"))[3]
 
 
 async def test_n_goes_to_the_next_flat_group(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        await shown(pilot, "a")
+        await shown(pilot, "a", "o")
         screen = await shown(pilot, "n")
         assert "2 of 440" in screen[-2]
         assert "flat" in line_with([line[37:96] for line in screen], "▸")
@@ -334,8 +348,8 @@ async def test_a_file_that_is_gone_leaves_the_numbers_and_says_so(cold: Snapshot
     )
     async with app.run_test(size=WIDE) as pilot:
         screen = await shown(pilot)
-    assert "0.76  0.022    2/8" in screen[5]
-    assert "0.750  −0.54    9 stop" in screen[5]
+    assert "1.00  0.061    3/8" in screen[5]
+    assert "1.050  +0.76    9 stop" in screen[5]
     assert any("rollouts.jsonl: No such file" in line[97:] for line in screen)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def rollout(index: int, **fields: Any) -> dict[str, Any]:
 def matches(directory: Path, text: str, *rollouts: dict[str, Any]) -> list[bool]:
     """Which of these rollouts, all of step 1, a filter finds."""
     snapshot = read(directory, [RUN, *rollouts, {"kind": "step", "step": 1, "metrics": {}}])
-    found = Catalogue(snapshot, parse(text, snapshot.run.components)).matching
+    found = Catalogue(Columns(snapshot), parse(text, snapshot.run.components)).matching
     return found.tolist()
 
 
@@ -82,6 +83,38 @@ def test_what_is_unknown_never_matches_whatever_is_asked(tmp_path: Path) -> None
         "!error",
     ):
         assert matches(tmp_path, text, known, unknown) == [False, False], text
+
+
+def test_a_name_alone_asks_whether_it_is_known_at_all(tmp_path: Path) -> None:
+    records = [rollout(0, reward=0.5, seed=7, sampler="gpu3"), rollout(1, reward=None)]
+    for text in ("reward", "seed", "sampler"):
+        assert matches(tmp_path, text, *records) == [True, False], text
+        assert matches(tmp_path, f"!{text}", *records) == [False, True], text
+
+
+def test_each_field_of_the_columns_is_asked_for(tmp_path: Path) -> None:
+    asked = {
+        "finish_reason": "abort",
+        "policy_version": 3,
+        "trainer_version": 6,
+        "seed": 7,
+        "sampler": "gpu3:8000",
+        "family": "carry",
+        "rewards": {"format": 0.0},
+        "verifier": {"raw": "1", "error": "boom"},
+    }
+    records = [rollout(0, **asked), rollout(1, completion="y", rewards={"format": 1.0})]
+    for text in (
+        "lag>2",
+        "component.format=0",
+        "finish=abort",
+        "end=abort",
+        "error",
+        "seed=7",
+        "sampler=gpu3:8000",
+    ):
+        assert matches(tmp_path, text, *records) == [True, False], text
+    assert matches(tmp_path, "step=1..120 family=carry !dup", *records) == [True, False]
 
 
 def test_what_is_not_finite_is_no_number(tmp_path: Path) -> None:
@@ -137,12 +170,12 @@ def test_what_is_asked_of_a_group_holds_for_all_of_its_rollouts(tmp_path: Path) 
 
 
 def test_a_recorded_run_is_found_as_its_truth_has_it(cold: Snapshot) -> None:
-    catalogue = Catalogue(cold, parse("std<0.1 temperature<1 step=91..110"))
+    catalogue = Catalogue(Columns(cold), parse("std<0.1 temperature<1 step=91..110"))
     steps = [int(step) for step in catalogue.steps]
-    assert len(catalogue.groups(steps, "newest first")) == 56
+    assert len(catalogue.groups(steps)) == 56
     assert int(catalogue.matching.sum()) == 448
     flat = [cold.batch(step) for step in range(91, 111)]
-    assert len(Catalogue(cold, parse("flat step=91..110")).groups(range(91, 111), "newest first")) == sum(
+    assert len(Catalogue(Columns(cold), parse("flat step=91..110")).groups(range(91, 111))) == sum(
         int(batch.flat.sum()) for batch in flat if batch is not None
     )
 
@@ -192,13 +225,19 @@ def test_advantages_are_the_batches_own_logged_or_computed(cold: Snapshot) -> No
         ("reward<x", 7, "x is no number"),
         ("flat rewrad<1", 5, "there is no field rewrad; did you mean reward?"),
         ("reward<", 7, "reward< needs a value"),
-        ("reward", 0, "reward needs a comparison, such as reward<0.5"),
         ("truncated=1", 0, "truncated is a flag: write truncated or !truncated"),
         ("family<carry", 6, "family is a word: it is compared with = and !="),
         ("step<1..2", 4, "a range is asked for with ="),
         ("step=1..x", 8, "x is no number"),
-        ("flat  hello", 6, "hello is no field, and words are not searched for in texts yet"),
-        ("!family=carry", 0, "! stands before a flag"),
+        ("zzz<1", 0, "there is no field zzz; what is looked for in texts goes in quotes"),
+        ("flat component.zzz=0", 5, "there is no component zzz"),
+        ("!family=carry", 0, "! stands before a name alone; write family!=carry"),
+        ("flat /ab(/", 8, "not a pattern: missing ), unterminated subpattern"),
+        ("/tmp/x", 0, 'no / ends this pattern; what begins with / and is none goes in "quotes"'),
+        ("flat //", 5, "there is nothing between the slashes"),
+        ('""', 0, "there is nothing between the quotes"),
+        ("a! b", 0, 'a! is no term: write a field, a word, "a phrase" or /a pattern/'),
+        (" ".join(["/a/"] * 9), 32, "at most 8 patterns"),
         ("<5", 0, "<5 is no term"),
         ('family="a', 0, "is no term"),
     ],
@@ -217,6 +256,62 @@ def test_any_text_is_a_filter_or_an_error_with_a_column_within_it(text: str) -> 
     except FilterError as error:
         column = error.column
     assert 0 <= column <= len(text)
+
+
+def test_what_is_no_field_is_looked_for_in_texts():
+    found = parse('answer reward<0.5 "the end" !sorry /a b\\/c/ !/Q\\d+/')
+    assert [(term.text, term.regex, term.wanted) for term in found.texts] == [
+        ("answer", False, True),
+        ("the end", False, True),
+        ("sorry", False, False),
+        ("a b/c", True, True),
+        (r"Q\d+", True, False),
+    ]
+    assert len(found.terms) == 1
+
+
+def test_capitals_matter_only_where_there_are_some():
+    cases = {"answer": True, "Answer": False, "/ans/": True, r"/\W\S+ans/": True, "/[A-Z]ns/": False}
+    for text, any_case in cases.items():
+        assert parse(text).texts[0].any_case == any_case, text
+
+
+@pytest.mark.parametrize(
+    ("text", "certain"),
+    [
+        ("answer", ("answer",)),
+        ('"the 12 answers!"', ("answers", "the", "12")),
+        ("!answer", ()),
+        (r"/<answer>\d{12}<.answer>/", ("answer", "answer")),
+        ("/ab?cd*ef+gh/", ("ef", "gh")),
+        ("/ab(cd)ef/", ("ab", "ef")),
+        ("/ab|cd/", ()),
+        ("/(?i)abcd/", ()),
+        (r"/ab[xy\]z]cd\x41ef/", ("ab", "cd", "ef")),
+        ("/a/", ()),
+    ],
+)
+def test_some_letters_stand_in_whatever_matches(text: str, certain: tuple[str, ...]) -> None:
+    assert parse(text).texts[0].certain == certain
+
+
+_PATTERNS = st.recursive(
+    st.sampled_from(["ab", "cd", r"\d", "[ab]", ".", "^", "b$", "[^]c]", "ef"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["*", "+", "?", "{0,2}", "{1,2}", "*?"])).map(
+            lambda p: f"(?:{p[0]}){p[1]}"
+        ),
+        st.tuples(inner, inner).map("".join),
+        st.tuples(inner, inner).map("|".join),
+    ),
+    max_leaves=5,
+)
+
+
+@given(_PATTERNS, st.text("abcdef1", max_size=8))
+def test_what_a_pattern_matches_holds_the_letters_that_are_certain(pattern: str, text: str) -> None:
+    if re.search(pattern, text):
+        assert all(run in text for run in parse(f"/{pattern}/").texts[0].certain)
 
 
 def test_a_field_that_was_begun_is_written_out():

@@ -84,7 +84,7 @@ async def test_playing_repaints_the_rows_that_change_and_nothing_else(cold: Snap
             widget.refresh = refresh  # type: ignore[method-assign]
         screen.action_step(1)
         await pilot.pause()
-    assert {name for name, _ in painted} == {"WrappedText", "TimeBar"}
+    assert {name for name, _ in painted} == {"SearchedText", "TimeBar"}
     assert all(rows <= 6 for _, rows in painted)
 
 

@@ -68,11 +68,11 @@ async def test_a_wide_window_holds_text_facts_siblings_difference_and_groups(col
 async def test_the_facts_stand_in_a_fixed_order_and_say_what_is_not_logged(cold: Snapshot) -> None:
     async with cold_replay(cold).run_test(size=WIDE) as pilot:
         screen = await shown(pilot)
-    facts = [line[101:159].rstrip() for line in screen[4:37]]
+    facts = [line[101:159].rstrip() for line in screen[4:39]]
     assert facts == [
         " reward        0.750   ━━━━━━━━━━━━╸───────        of 1.2",
-        "   accuracy    0.550   ━━━━━━━━━───────────",
-        "   format      0.200   ━━━─────────────────",
+        "   accuracy    0.550   ━━━━━━━━━───────────     0.50–0.95",
+        "   format      0.200   ━━━─────────────────          flat",
         " advantage     −1.47   7th of 8 in its group   computed",
         "",
         "               raw verifier      parsed reward",
@@ -95,6 +95,7 @@ async def test_the_facts_stand_in_a_fixed_order_and_say_what_is_not_logged(cold:
         " versions      env add-1   reward r1",
         " task          add/27+13   family carry",
         " where         rollouts.jsonl   110t-3, #1",
+        "               at byte 1,953,997, 469 bytes",
         "",
         " group                             bright: above the mean",
         "    ▅▅▅▅        ▆▆▆▆  ▆▆▆▆  ▅▅▅▅  ▅▅▅▅  ▅▅▅▅",
@@ -103,6 +104,7 @@ async def test_the_facts_stand_in_a_fixed_order_and_say_what_is_not_logged(cold:
         "    ████  ████  ████  ████  ████  ████  ████  ████",
         "    1.10 ▸0.75  1.15  1.15  1.10  1.10  1.10  0.70",
         "",
+        " hand score    g score 20 unseen   0 of 20",
     ]
 
 

@@ -21,7 +21,7 @@ from grpo_top.ui.rollouts.fact_parts import ordinal
 from grpo_top.ui.rollouts.facts import packed
 from grpo_top.ui.rollouts.filters import parse
 from grpo_top.ui.rollouts.frame import Frame, Shape
-from grpo_top.ui.rollouts.loops import loop_start
+from grpo_top.ui.rollouts.loops import loop_of
 from grpo_top.ui.rollouts.playing import Playing, playing
 from grpo_top.ui.rollouts.replay_text import sizes
 from grpo_top.ui.rollouts.subject import Subject
@@ -269,7 +269,7 @@ def test_a_time_bar_is_as_wide_as_it_was_asked_for(
     played: int, tokens: int | None, budget: int | None, width: int, loop: float | None
 ) -> None:
     position = Playing((said("word " * 80),), 0, played, by_turns=False)
-    length = Length(tokens, budget, "length", truncated=True, loop=loop)
+    length = Length(tokens, budget, "length", truncated=True, loops={} if loop is None else {0: loop})
     for row in time_rows(position, length, width, 2, UNICODE):
         assert width_of(row) == width
 
@@ -313,16 +313,16 @@ def test_pieces_make_the_texts(mine: str, theirs: str) -> None:
 @given(st.text("abc ", max_size=30), st.text("abcd ", min_size=1, max_size=12), st.integers(0, 12))
 def test_a_loop_begins_where_its_span_begins_to_repeat(start: str, span: str, times: int) -> None:
     text = start + span * times
-    at = loop_start(text)
-    assert (at is not None) == ends_in_loop(text)
-    if at is not None:
-        tail = text[at:]
+    loop = loop_of(text)
+    assert (loop is not None) == ends_in_loop(text)
+    if loop is not None:
+        tail = text[loop.start :]
         assert any(tail[period:] == tail[:-period] for period in range(1, len(tail) // 3 + 1))
 
 
 def test_a_single_character_loops_too() -> None:
-    assert loop_start("so " + "!" * 40) == 3
-    assert loop_start("no loop here") is None
+    assert loop_of("so " + "!" * 40) == (3, 1, 43)
+    assert loop_of("no loop here") is None
 
 
 # ---- the subject

@@ -16,7 +16,7 @@ from grpo_top.ui.widgets.strips import reward_strip
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
     from grpo_top.snapshot import RolloutRef, Snapshot
     from grpo_top.ui.evidence.reading import Excerpt
     from grpo_top.ui.glyphs import Glyphs

@@ -89,7 +89,7 @@ _FAMILIES: dict[str, tuple[str, Kind]] = {
 
 
 _FIELDS = {
-    "grades": "hand scores",
+    "hand_scores": "hand scores",
     "seed": "seeds",
     "sampling": "sampling config",
     "logp_abs_diff": "logprobs",

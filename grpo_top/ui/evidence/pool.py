@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
     from grpo_top.ui.evidence.windows import Span
     from grpo_top.ui.view import View
 

@@ -17,8 +17,6 @@ _WORDS = {
     "effective_sample_size": "logprobs",
     "seed": "seeds",
     "seeds": "seeds",
-    "grades": "hand scores",
-    "grade": "hand scores",
     "hand_scores": "hand scores",
     "heldout": "held-out evaluations",
     "sampling": "sampling config",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from grpo_top import numbers
+from grpo_top.detectors.sampler import FEW_BUDGETS
+from grpo_top.encode import SPLIT_EVAL
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
@@ -20,13 +22,23 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.records import Sampling, SamplingValue
+    from grpo_top.snapshot import SamplerFacts as Asked
     from grpo_top.ui.view import View
 
     Ints = NDArray[np.int64]
 
 KEY, STAGE, TITLE = "sampler", 4, "Sampler config"
 DETECTORS = ("SAMPLER_DRIFT", "NONDETERMINISTIC_REPLAY")
-_WORDS = {Status.UNKNOWN: "not judged", Status.OK: "as intended", Status.WATCH: "differs"}
+NAMED = 4
+"""Samplers that are named in one line at most."""
+_DENSE = 4
+"""Cells a rollout up to which combinations are counted in one array instead of being sorted."""
+_WORDS = {
+    Status.UNKNOWN: "not judged",
+    Status.OK: "as intended",
+    Status.WATCH: "differs",
+    Status.INFO: "differs",
+}
 
 
 class Setting(NamedTuple):
@@ -36,7 +48,7 @@ class Setting(NamedTuple):
     intended: str
     deployed: str
     since: str
-    """First step of the deployed value, or `?`."""
+    """First step of the deployed value, `≤60` where it was so when the server was first asked, or `?`."""
     status: Status
     """OK as intended, unknown where one side is; else how the drift is judged."""
 
@@ -58,21 +70,37 @@ class SamplerFacts(PanelFacts):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deployed:
-    """The configs that rollouts were sampled with, one a group, in the order of steps."""
+    """The configs that rollouts were sampled with: one element a step and config, the most frequent of a step first."""
 
     steps: Ints
     ids: Ints
     """Id of the config, -1 where it is unknown."""
     configs: tuple[Sampling, ...]
+    rollouts: Ints | None = None
+    """How many rollouts each is of."""
+
+    def first(self, name: str) -> SamplingValue | None:
+        """The value that was deployed first: what a setting is compared with that the run record leaves out."""
+        by_id = [config.get(name) for config in self.configs]
+        return next((by_id[id_] for id_ in self.ids.tolist() if id_ >= 0 and by_id[id_] is not None), None)
 
     def series(self, name: str, reference: SamplingValue | None) -> tuple[Ints, list[SamplingValue | None]]:
-        """The value at each step: one that differs from the reference where any group's does."""
+        """The value at each step: one that differs from the reference where any rollout's does.
+
+        Many `max_tokens` on one step are budgets of requests, as the detector has it: the largest stands for them.
+        """
         by_id = [config.get(name) for config in self.configs]
         wrong = np.array([value is not None and not same(value, reference) for value in by_id] + [False])
-        steps, first = np.unique(self.steps, return_index=True)
+        steps, first, configs = np.unique(self.steps, return_index=True, return_counts=True)
         chosen = self.ids[first]
         differing = wrong[self.ids]
         chosen[np.searchsorted(steps, self.steps[differing])] = self.ids[differing]
+        if name == "max_tokens":
+            budgets = np.array([value if isinstance(value, int | float) else -1 for value in by_id] + [-1])
+            for place in np.flatnonzero(configs > FEW_BUDGETS).tolist():
+                of = self.ids[first[place] : first[place] + configs[place]]
+                if len(np.unique(budgets[of])) > FEW_BUDGETS:
+                    chosen[place] = of[budgets[of].argmax()]
         return steps, [by_id[id_] if id_ >= 0 else None for id_ in chosen.tolist()]
 
 
@@ -85,15 +113,38 @@ def same(value: SamplingValue | None, other: SamplingValue | None) -> bool:
     return abs(value - other) <= 1e-9 * max(abs(value), abs(other), 1.0)
 
 
+def is_right(name: str, default: SamplingValue, wanted: SamplingValue | None) -> bool:
+    """Whether a server's default is as wanted; its max_tokens is a cap, and a larger one changes nothing."""
+    if name == "max_tokens" and isinstance(default, int | float) and isinstance(wanted, int | float):
+        return default >= wanted
+    return same(default, wanted)
+
+
 def deployed(view: View) -> Deployed:
-    """The deployed configs of every group up to the newest step."""
-    groups, rollouts = view.snapshot.groups, view.snapshot.rollouts
-    rows = groups.columns["first_row"]
-    return Deployed(
-        groups.columns["step"].astype(np.int64),
-        rollouts.columns["sampling"][rows].astype(np.int64),
-        tuple(rollouts.samplings),
-    )
+    """The deployed configs of every step up to the newest; held-out rollouts do not count."""
+    rollouts = view.snapshot.rollouts
+    columns, configs = rollouts.columns, tuple(rollouts.samplings)
+    wanted = (columns["live"] == 1) & (columns["split"] != SPLIT_EVAL)
+    if view.snapshot.judged_step is not None:
+        wanted &= columns["step"] <= view.snapshot.judged_step
+    steps = columns["step"][wanted].astype(np.int64)
+    first = int(steps.min(initial=0))
+    keys = (steps - first) * (len(configs) + 1) + columns["sampling"][wanted] + 1
+    last = int(steps.max(initial=0))
+    found, counts = counted(keys, (last - first + 1) * (len(configs) + 1))
+    at, ids = found // (len(configs) + 1) + first, found % (len(configs) + 1) - 1
+    order = np.lexsort((-counts, at))
+    return Deployed(at[order], ids[order], configs, counts[order])
+
+
+def counted(keys: Ints, cells: int) -> tuple[Ints, Ints]:
+    """The different keys, ascending, and how often each comes. Keys are below `cells`: where that is few, unsorted."""
+    if cells > _DENSE * len(keys):
+        found, counts = np.unique(keys, return_counts=True)
+        return found, counts.astype(np.int64)
+    every = np.bincount(keys)
+    found = np.flatnonzero(every)
+    return found, every[found]
 
 
 def facts(view: View) -> SamplerFacts:
@@ -102,11 +153,16 @@ def facts(view: View) -> SamplerFacts:
     status = view.status("SAMPLER_DRIFT")
     intended: Sampling = view.snapshot.run.sampling or {}
     known = deployed(view)
-    names = [name for name in SAMPLING_ORDER if name in intended or any(name in c for c in known.configs)]
+    carried = {name for config in known.configs for name in config}
+    asked = {name for sampler in view.snapshot.samplers for name in _default(sampler, view.step)[0] or {}}
+    names = [name for name in SAMPLING_ORDER if name in carried or (name in intended and name not in asked)]
     rows = [_setting(view, name, intended.get(name), known, status) for name in names]
+    rows += _asked_settings(view, intended, set(names), status)
+    rows.sort(key=lambda row: SAMPLING_ORDER.index(row.name))
     rows.sort(key=lambda row: -row.status if row.status >= Status.WATCH else 0)
     charted = next((row.name for row in rows if row.status >= Status.WATCH), rows[0].name if rows else "")
     drifted = [row for row in rows if row.status >= Status.WATCH]
+    status = max(status, Status.WATCH) if drifted else status
     return SamplerFacts(
         KEY,
         STAGE,
@@ -115,41 +171,39 @@ def facts(view: View) -> SamplerFacts:
         chart=_chart(view, charted, intended.get(charted), known),
         note=told,
         border=border(told),
-        missing="" if names else "no sampling config in this log",
+        missing="" if rows else _missing(view),
         settings=tuple(rows),
         charted=charted,
-        hit=_hit(view, intended, drifted),
-        samplers=_samplers(view),
+        hit=_hit(view, intended, [row for row in drifted if row.name in carried], known),
+        samplers=_samplers(view, intended),
         hashes=_hashes(view, known),
     )
 
 
 def config_hash(sampling: Sampling) -> str:
-    """Five hexadecimal digits that tell sampling configs apart."""
-    text = json.dumps(sampling, sort_keys=True)
+    """Five hexadecimal digits that tell sampling configs apart; 1 and 1.0 are one value."""
+    plain = {name: value if isinstance(value, str) else float(value) for name, value in sampling.items()}
+    text = json.dumps(plain, sort_keys=True)
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()[:5]
 
 
 def _setting(
     view: View, name: str, intended: SamplingValue | None, known: Deployed, judged: Status
 ) -> Setting:
-    steps, values = known.series(name, intended)
+    wanted = known.first(name) if intended is None else intended
+    steps, values = known.series(name, wanted)
     at = int(np.searchsorted(steps, view.step or 0, side="right")) - 1
     value = values[at] if at >= 0 else None
     begin = at
     while begin > 0 and values[begin - 1] is not None and same(values[begin - 1], value):
         begin -= 1
-    if value is None or intended is None:
-        status = Status.UNKNOWN if intended is None and value is None else Status.OK
-        status = Status.UNKNOWN if value is None else status
-    else:
-        status = Status.OK if same(value, intended) else max(judged, Status.WATCH)
+    status = Status.OK if same(value, wanted) else max(judged, Status.WATCH)
     return Setting(
         name,
         safe(numbers.setting(intended)),
         safe(numbers.setting(value)),
         numbers.UNKNOWN if value is None else str(int(steps[begin])),
-        status,
+        Status.UNKNOWN if value is None else status,
     )
 
 
@@ -172,43 +226,125 @@ def _chart(view: View, name: str, intended: SamplingValue | None, known: Deploye
     )
 
 
-def _hit(view: View, intended: Sampling, drifted: list[Setting]) -> tuple[str, str]:
+def _hit(view: View, intended: Sampling, drifted: list[Setting], known: Deployed) -> tuple[str, str]:
     """How many train rollouts are sampled otherwise since the first drift, else how many as intended."""
-    rollouts, step = view.snapshot.rollouts, view.step
-    if step is None or not rollouts.samplings or not intended:
+    if view.step is None or known.rollouts is None or not known.configs or not intended:
         return "", ""
     since = min((int(row.since) for row in drifted), default=None)
-    columns = rollouts.columns
-    wanted = (columns["live"] == 1) & (columns["split"] != 1) & (columns["step"] <= step)
+    wanted = (known.ids >= 0) & (known.steps <= view.step)
     if since is not None:
-        wanted &= columns["step"] >= since
-    ids = columns["sampling"][wanted]
-    ids = ids[ids >= 0]
-    right = np.array(
-        [all(same(config.get(k), v) for k, v in intended.items()) for config in rollouts.samplings]
-    )
-    as_intended = int(np.count_nonzero(right[ids]))
+        wanted &= known.steps >= since
+    right = np.array([all(same(config.get(k), v) for k, v in intended.items()) for config in known.configs])
+    as_intended = int(known.rollouts[wanted & right[known.ids]].sum())
+    total = int(known.rollouts[wanted].sum())
     if since is None:
-        return numbers.part_of(as_intended, len(ids)), "rollouts as intended"
-    return numbers.part_of(len(ids) - as_intended, len(ids)), f"rollouts since step {since} differ"
+        return numbers.part_of(as_intended, total), "rollouts as intended"
+    return numbers.part_of(total - as_intended, total), f"rollouts since step {since} differ"
 
 
-def _samplers(view: View) -> str:
+def _samplers(view: View, intended: Sampling) -> str:
+    """How many samplers there are, and which: those whose answers differ from what is intended, else all."""
+    asked = view.snapshot.samplers
+    if asked:
+        differ = [
+            sampler.name
+            for sampler in asked
+            if any(
+                not is_right(name, value, intended.get(name))
+                for name, value in (_default(sampler, view.step)[0] or {}).items()
+            )
+        ]
+        if differ:
+            verb = "differs" if len(differ) == 1 else "differ"
+            return f"{len(differ):,} of {len(asked):,} servers asked {verb}{_named(differ)}"
+        told = f"{_counted(len(asked), 'server')} asked"
+        if not any(_default(sampler, view.step)[0] for sampler in asked):
+            gated = next((line for sampler in asked for line in sampler.unknown), "")
+            return f"{told}: {safe(gated)}" if gated else told
+        return told + _named([sampler.name for sampler in asked])
     batch = None if view.step is None else view.snapshot.batch(view.step)
     if batch is None:
         return ""
     found = np.unique(batch.column("sampler")).tolist()
-    names = [safe(batch.names("sampler")[number]) for number in found if number >= 0]
-    if not names:
-        return "1 sampler, unnamed"
-    return f"{len(names)} sampler{'s' if len(names) > 1 else ''}: {', '.join(names)}"
+    names = [batch.names("sampler")[number] for number in found if number >= 0]
+    return f"{_counted(len(names), 'sampler')}{_named(names)}" if names else "1 sampler, unnamed"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _named(names: list[str]) -> str:
+    """Names after a colon; the first ones alone where they are many."""
+    more = [f"{len(names) - NAMED:,} more"] if len(names) > NAMED else []
+    return f": {', '.join([*map(safe, map(shown_name, names[:NAMED])), *more])}"
+
+
+def _asked_settings(view: View, intended: Sampling, carried: set[str], judged: Status) -> list[Setting]:
+    """What the servers that are asked would sample with, for settings that rollouts do not carry.
+
+    Where they disagree, a value that differs from what is intended is shown: the one of most of them.
+    """
+    found: dict[str, dict[SamplingValue, list[str]]] = {}
+    for sampler in view.snapshot.samplers:
+        sampling, since = _default(sampler, view.step)
+        for name, value in (sampling or {}).items():
+            if name in SAMPLING_ORDER and name not in carried:
+                found.setdefault(name, {}).setdefault(value, []).append(since)
+    rows = []
+    for name, values in found.items():
+        wanted = intended.get(name)
+        value = max(values, key=lambda value: (not is_right(name, value, wanted), len(values[value])))
+        right = is_right(name, value, wanted) and (wanted is not None or len(values) == 1)
+        since = min(values[value], key=lambda text: (len(text), text))
+        status = Status.OK if right else max(judged, Status.WATCH)
+        rows.append(
+            Setting(
+                name,
+                safe(numbers.setting(wanted)),
+                safe(numbers.setting(value)),
+                since or numbers.UNKNOWN,
+                status,
+            )
+        )
+    return rows
+
+
+def _default(sampler: Asked, step: int | None) -> tuple[Sampling | None, str]:
+    """What a server resolved at a step where a request leaves everything out, and since when."""
+    changes = [change for change in sampler.changes if step is None or change.step <= step]
+    if not changes:
+        return (None if sampler.changes else sampler.sampling), ""
+    newest = changes[-1]
+    begun = next(
+        (place for place in range(len(changes), 0, -1) if changes[place - 1].sampling != newest.sampling), 0
+    )
+    since = changes[begun].step
+    return newest.sampling, f"≤{since}" if begun == 0 else str(since)
+
+
+def _missing(view: View) -> str:
+    """Why there is nothing to show."""
+    asked = view.snapshot.samplers
+    if not asked:
+        return "no sampling config in this log"
+    gated = next((line for sampler in asked for line in sampler.unknown), "")
+    return safe(gated) or f"{_counted(len(asked), 'server')} asked, no answer says how it samples"
+
+
+def shown_name(name: str) -> str:
+    """A server's address without what all have in common; any other name as it is."""
+    return name.removeprefix("http://").removeprefix("https://").rstrip("/").removesuffix("/v1")
 
 
 def _hashes(view: View, known: Deployed) -> tuple[str, ...]:
     step = view.step
-    ids = known.ids[known.steps <= step] if step is not None else known.ids[:0]
-    ids = ids[ids >= 0]
-    if not len(ids):
+    if step is None:
+        return ()
+    up_to = (known.ids >= 0) & (known.steps <= step)
+    steps, first = np.unique(known.steps[up_to], return_index=True)
+    ids = known.ids[up_to][first]
+    if not len(steps):
         return ()
     now = int(ids[-1])
     earlier = ids[ids != now]

@@ -1,4 +1,4 @@
-"""A rollout held against the best of its siblings."""
+"""A rollout held against another: the best of its siblings, any of them, or what should have come out the same."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.rollouts.difference import Piece
     from grpo_top.ui.rollouts.families import Means
+    from grpo_top.ui.rollouts.opponents import Opponent
     from grpo_top.ui.rollouts.subject import Subject
     from grpo_top.ui.rollouts.texts import Whole
     from grpo_top.ui.view import View
@@ -32,15 +33,31 @@ _BEFORE = 20
 
 
 class Against:
-    """Two rollouts of a group, compared once and drawn at any width."""
+    """Two rollouts, compared once and drawn at any width.
+
+    Args:
+        view: the run.
+        subject: the one.
+        whole: its text.
+        other: the other one.
+        other_whole: its text.
+        opponent: what the other one is.
+    """
 
     def __init__(
-        self, view: View, subject: Subject, whole: Whole, other: Subject, other_whole: Whole
+        self,
+        view: View,
+        subject: Subject,
+        whole: Whole,
+        other: Subject,
+        other_whole: Whole,
+        opponent: Opponent,
     ) -> None:
+        self.opponent = opponent
         self._view = view
         self._subject = subject
         self._other = other
-        self.better = other.reward > subject.reward
+        self.better = _merit(subject, other) > subject.merit
         """Whether the other is the best one; else it is the worst, and the rollout itself the best."""
         self._parts = _parts(whole, other_whole)
         """(label, difference): the completions; or the call, the tool's answer and the last words."""
@@ -48,9 +65,17 @@ class Against:
     @property
     def title(self) -> str:
         """`against the best sibling, #2`."""
-        return (
-            f"against the {'best' if self.better else 'worst'} sibling, #{numbers.count(self._other.index)}"
-        )
+        return f"against {self.opponent.title}"
+
+    @property
+    def part(self) -> str:
+        """Where the texts part: `they part at character 17`; empty where they are the same or say the same."""
+        label, found = next(((label, one) for label, one in self._parts if not one.same), ("", None))
+        if found is None:
+            return ""
+        at = next(iter(found.mine), None)
+        shared = len(at.text) if at is not None and not at.differs else 0
+        return f"they part {f'in the {label} ' if label else ''}at character {numbers.count(shared + 1)}"
 
     def rows(self, width: int, most: int, glyphs: Glyphs) -> list[Row]:
         """Both texts in at most `most` rows each, the part around the first difference."""
@@ -97,8 +122,8 @@ class Against:
         return [cut(self._counts(glyphs), width), *self._variety(width, glyphs)]
 
     def brief(self) -> Row:
-        """How much differs, in characters."""
-        return [(" ", ""), *self._characters()]
+        """How much differs, in characters, and where the texts part that should be the same."""
+        return [(" ", ""), *joined([self._characters(), self._parting()])]
 
     def _characters(self) -> Row:
         if all(found.same for _, found in self._parts):
@@ -133,7 +158,10 @@ class Against:
         tokens, other_tokens = (each.whole("completion_tokens") for each in (self._subject, self._other))
         if tokens is not None and other_tokens is not None:
             parts.append(pair("tokens", numbers.count(tokens), numbers.count(other_tokens)))
-        return [(" ", ""), *joined([self._characters(), *parts])]
+        return [(" ", ""), *joined([self._characters(), self._parting(), *parts])]
+
+    def _parting(self) -> Row:
+        return [(self.part, "text")] if self.opponent.counterpart and self.part else []
 
     def _variety(self, width: int, glyphs: Glyphs) -> list[Row]:
         """`4 texts of 8 at temperature 0.15; carry groups held 6.2 of 8 at 1.00, steps 31–50`."""
@@ -161,6 +189,12 @@ class Against:
         first = subject.batch.rows[subject.batch.group == subject.group][0]
         groups = np.flatnonzero(subject.snapshot.groups.columns["first_row"] == first)
         return family_means(self._view, int(groups[0]), first_line(family, 16)) if len(groups) else None
+
+
+def _merit(subject: Subject, other: Subject) -> float:
+    """The other's reward, or what its group is ordered by where it is a sibling."""
+    rows = subject.rows
+    return float(subject.merits[rows.index(other.row)]) if other.row in rows else other.reward
 
 
 def _parts(mine: Whole, theirs: Whole) -> list[tuple[str, Difference]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top.ui.rollouts.catalogue import ORDERS, Catalogue, GroupKey
+from grpo_top.ui.rollouts.columns import Columns
 from grpo_top.ui.rollouts.filters import Filter
 
 if TYPE_CHECKING:
@@ -40,7 +41,9 @@ class Browse:
         last_step: int | None = None,
     ) -> None:
         self.column = STEPS
-        self.order = 0
+        self.order = ORDERS[0]
+        self.turned = False
+        """Whether the groups are listed the other way round."""
         self.filter = Filter()
         self.marked: set[int] = set()
         self.step = step
@@ -49,12 +52,18 @@ class Browse:
         """The group at the cursor; None is the first one listed."""
         self.member = 0
         """Position of the rollout at the cursor within its group."""
-        self.catalogue = Catalogue(snapshot, self.filter, evidence, last_step)
+        self.group_at = 0
+        """Position of the cursor among the groups."""
         self.groups: NDArray[np.int64] = _EMPTY
-        """The groups listed: rows of the Snapshot's table of groups."""
+        """The groups listed: rows of the catalogue's table."""
         self.members: NDArray[np.int64] = _EMPTY
         """The rollouts of the group at the cursor: rows of the Snapshot's rollouts."""
         self._evidence = evidence
+        self._hits: NDArray[np.int64] | None = None
+        self._columns = Columns(snapshot)
+        self.catalogue = Catalogue(self._columns, self.filter, evidence, last_step)
+        self._listed: tuple[object, ...] = ()
+        """What the listed groups follow from."""
         if evidence is not None:
             self.marked = set(self.steps.tolist())
             self.column = GROUPS
@@ -62,13 +71,22 @@ class Browse:
 
     def take(self, snapshot: Snapshot, last_step: int | None = None) -> None:
         """Go over to a newer Snapshot, or one that is paused at `last_step`."""
-        self.catalogue = Catalogue(snapshot, self.filter, self._evidence, last_step)
+        if snapshot is not self._columns.snapshot:
+            self._columns = Columns(snapshot)
+        self.catalogue = Catalogue(self._columns, self.filter, self._evidence, last_step, self._hits)
         self._settle()
 
     def narrow(self, filter_: Filter) -> None:
-        """List what a filter leaves."""
+        """List what a filter leaves; what it asks of texts is left aside until `find`."""
         self.filter = filter_
+        self._hits = None
         self.take(self.catalogue.snapshot, self.catalogue.last_step)
+
+    def find(self, hits: NDArray[np.int64]) -> None:
+        """List only those rollouts in which the filter's texts have been found by now."""
+        self._hits = hits
+        self.catalogue = self.catalogue.found(hits)
+        self._settle()
 
     @property
     def steps(self) -> NDArray[np.int32]:
@@ -83,17 +101,6 @@ class Browse:
             return 0
         # Descending: a step that has gone has its place taken by the next older one.
         return min(int(np.searchsorted(-steps, -self.step)), len(steps) - 1)
-
-    @property
-    def group_at(self) -> int:
-        """Position of the cursor among the groups."""
-        if self.group is None:
-            return 0
-        table = self.catalogue.snapshot.groups.columns
-        here = (table["step"][self.groups] == self.group.step) & (
-            table["group"][self.groups] == self.group.group
-        )
-        return int(here.argmax()) if here.any() else 0
 
     @property
     def scope(self) -> Collection[int]:
@@ -166,8 +173,18 @@ class Browse:
 
     def next_order(self) -> None:
         """List the groups in the next order."""
-        self.order = (self.order + 1) % len(ORDERS)
+        self.order, self.turned = ORDERS[(ORDERS.index(self.order) + 1) % len(ORDERS)], False
         self._settle()
+
+    def turn_order(self) -> None:
+        """List the groups the other way round."""
+        self.turned = not self.turned
+        self._settle()
+
+    @property
+    def order_words(self) -> str:
+        """Which groups come first."""
+        return self.order.reversed if self.turned else self.order.first
 
     def flagged(self, by: int) -> None:
         """Go to the next (1) or previous (-1) group that is flagged: it matches, or where nothing is filtered, is flat.
@@ -185,7 +202,7 @@ class Browse:
         at = self.group_at
         flagged = np.ones(len(self.groups), np.bool_)
         if not self.catalogue.narrowed:
-            flagged = self.catalogue.snapshot.groups.columns["flat"][self.groups] == 1
+            flagged = self.catalogue.table["flat"][self.groups] == 1
         places = np.flatnonzero(flagged)
         places = places[places > at] if by > 0 else places[places < at][::-1]
         if len(places):
@@ -201,7 +218,7 @@ class Browse:
             every = [self.catalogue.members(self.catalogue.key(int(group))) for group in self.groups[:most]]
             rows = np.concatenate(every) if every else _EMPTY
             return tuple(rows[self.catalogue.matching[rows]].tolist()[:most])
-        rows = self.catalogue.snapshot.groups.columns["first_row"][self.groups[:most]].copy()
+        rows = self.catalogue.table["first_row"][self.groups[:most]].copy()
         if here is not None and self.group_at < len(rows):
             rows[self.group_at] = here
         return tuple(rows.tolist())
@@ -236,10 +253,24 @@ class Browse:
 
     def _settle(self) -> None:
         """List anew what follows from the selection."""
-        self.groups = self.catalogue.groups(self.scope, ORDERS[self.order])
+        listed = (self.catalogue, frozenset(self.scope), self.order, self.turned)
+        if listed != self._listed:
+            self.groups = self.catalogue.groups(listed[1], self.order, back=self.turned)
+            self._listed = listed
+        self.group_at = self._position(self.group)
         key = self.group_key
         self.members = _EMPTY if key is None else self.catalogue.members(key)
         self.member = _within(self.member, len(self.members))
+
+    def _position(self, group: GroupKey | None) -> int:
+        """The position of a group among those that are listed; that of the first where it is not one of them."""
+        if group is None:
+            return 0
+        table = self.catalogue.table
+        here = np.ones(len(self.groups), np.bool_)
+        for name, value in group._asdict().items():
+            here &= table[name][self.groups] == value
+        return int(here.argmax()) if here.any() else 0
 
 
 def _within(position: int, length: int) -> int:

@@ -32,7 +32,7 @@ class Widths(NamedTuple):
 def widths(width: int, column: int) -> Widths:
     """All three lists side by side, or the two around where one is, or that one alone."""
     if width >= WIDE:
-        groups = _GROUPS + max(0, width - 160) // 3
+        groups = _GROUPS + max(0, width - 160) * 3 // 5
         return Widths(_STEPS, groups, width - _STEPS - groups)
     if width >= MIDDLE:
         if column == STEPS:
@@ -72,7 +72,7 @@ def counts_row(browse: Browse) -> Row:
     if not catalogue.narrowed:
         return []
     rows = catalogue.in_steps(browse.scope)
-    size = int(catalogue.snapshot.groups.columns["size"][rows].sum())
+    size = int(catalogue.table["size"][rows].sum())
     matching = int(catalogue.matches_of_group[rows].sum())
     return joined(
         [

@@ -11,6 +11,8 @@ _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 _COMPARED_WORDS = 300
 _COMPARED_CHARACTERS = 20_000
 """Words and characters that are compared from the first difference on: more than is seen at once, in a moment."""
+_LONGEST_WORD = 200
+"""Characters that are gone back to find where a word begins; a text may have no blank at all."""
 
 
 class Piece(NamedTuple):
@@ -39,13 +41,15 @@ class Difference:
 
 def difference(mine: str, theirs: str) -> Difference:
     """The difference of two texts. Equal beginnings and ends of any length cost next to nothing."""
-    start = _common(mine, theirs)
+    start = common(mine, theirs)
     # A word that differs is compared whole: go back to where it begins.
-    while start and _inside_word(mine, theirs, start):
+    floor = max(0, start - _LONGEST_WORD)
+    while start > floor and _inside_word(mine, theirs, start):
         start -= 1
     backwards = mine[start:][::-1], theirs[start:][::-1]
-    end = _common(*backwards)
-    while end and _inside_word(*backwards, end):
+    end = common(*backwards)
+    floor = max(0, end - _LONGEST_WORD)
+    while end > floor and _inside_word(*backwards, end):
         end -= 1
     middle = mine[start : len(mine) - end], theirs[start : len(theirs) - end]
     words = [_WORD.findall(text[:_COMPARED_CHARACTERS]) for text in middle]
@@ -72,7 +76,7 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character == "_"
 
 
-def _common(mine: str, theirs: str) -> int:
+def common(mine: str, theirs: str) -> int:
     """Length of the common beginning."""
     low, high = 0, min(len(mine), len(theirs))
     while low < high:
@@ -103,9 +107,11 @@ def _compare(mine: list[str], theirs: list[str]) -> tuple[list[Piece], list[Piec
 
 
 def _within(text: str, other: str) -> list[Piece]:
-    """A word that was exchanged for another: what is at both ends of both is the same."""
-    start = _common(text, other)
-    end = min(_common(text[::-1], other[::-1]), min(len(text), len(other)) - start)
+    """A word that was exchanged for another: what is at both ends of both is the same, where that is half of it."""
+    start = common(text, other)
+    end = min(common(text[::-1], other[::-1]), min(len(text), len(other)) - start)
+    if 2 * (start + end) < max(len(text), len(other)):
+        return [Piece(text, differs=True)]
     stop = len(text) - end
     return [
         Piece(text[:start], differs=False),

@@ -10,6 +10,7 @@ from grpo_top.ui.rollouts.wrap import Line, Wrapped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from grpo_top.ui.rollouts.marks import Marker, Spans
     from grpo_top.ui.widgets.runs import Row
     from grpo_top.ui.widgets.strips import Run
 
@@ -47,6 +48,8 @@ class Passage:
     role: str = "text"
     indent: int = 0
     """Cells between the bar's blank and the text."""
+    said: bool = False
+    """It is what its turn says, and not the arguments of a call."""
 
 
 class Place(NamedTuple):
@@ -60,10 +63,17 @@ class Place(NamedTuple):
 class Document:
     """Pieces one under another, wrapped to a width."""
 
-    def __init__(self, pieces: Sequence[Fixed | Passage], width: int) -> None:
+    def __init__(self, pieces: Sequence[Fixed | Passage], width: int, markers: Sequence[Marker] = ()) -> None:
+        self._markers = markers
+        self._marks: dict[int, list[Spans]] = {}
         self.pieces = [piece for piece in pieces if not isinstance(piece, Fixed) or piece.rows]
         self.width = width
         self._wrapped: dict[int, Wrapped] = {}
+
+    @property
+    def size(self) -> int:
+        """Characters of its passages."""
+        return sum(len(piece.text) for piece in self.pieces if isinstance(piece, Passage))
 
     @property
     def first(self) -> Place:
@@ -142,6 +152,18 @@ class Document:
         """The line of a passage's row."""
         return self.wrapped(place.piece).at(place.at)
 
+    def marks(self, number: int) -> list[Spans]:
+        """What is marked in a piece: in a passage's text, or in a row that stands alone."""
+        known = self._marks.get(number)
+        if known is None:
+            found = (marker(number, self.pieces[number]) for marker in self._markers)
+            known = self._marks[number] = [spans for spans in found if spans is not None]
+        return known
+
+    def mark(self, markers: Sequence[Marker]) -> None:
+        """Mark other parts."""
+        self._markers, self._marks = markers, {}
+
     def wrapped(self, number: int) -> Wrapped:
         """The wrapped text of a passage."""
         known = self._wrapped.get(number)
@@ -156,9 +178,13 @@ class Document:
         piece = self.pieces[place.piece]
         if isinstance(piece, Fixed):
             row = piece.rows[place.at]
+            for spans in self.marks(place.piece):
+                row = spans.over_row(row) if len(piece.rows) == 1 else row
         else:
             wrapped, line = self.wrapped(place.piece), self.line(place)
             parts = [(*line, piece.role)] if paint is None else paint.parts(piece.turn, *line, piece.role)
+            for spans in self.marks(place.piece):
+                parts = spans.over(parts)
             texts = [(wrapped.shown(start, end), role) for start, end, role in parts if end > start]
             row = [(" ", ""), piece.bar, (" " * (1 + piece.indent), ""), *texts]
         if paint is None:

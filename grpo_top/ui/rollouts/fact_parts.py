@@ -6,11 +6,16 @@ import math
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
+from grpo_top.batch import FLAT_STD
+from grpo_top.grades import SESSION, compare, score_words, values_of
 from grpo_top.text import first_line, safe
 
 if TYPE_CHECKING:
-    from grpo_top.snapshot import RunFacts
+    from collections.abc import Sequence
+
+    from grpo_top.snapshot import RunFacts, Snapshot
     from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.rollouts.opponents import Opponent
     from grpo_top.ui.rollouts.subject import Subject
     from grpo_top.ui.rollouts.texts import Whole
     from grpo_top.ui.view import View
@@ -18,6 +23,8 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.strips import Run
 
 NOT_LOGGED: Run = ("not logged", "info")
+_ABOUT = 0.05
+"""Trainers differ in how they take the spread: so much of a difference says nothing."""
 _NO_ADVANTAGE = 5e-3
 """What rounds to 0 with two decimals."""
 
@@ -54,6 +61,67 @@ def advantage_run(subject: Subject, glyphs: Glyphs) -> Run:
             "0" if abs(value) < _NO_ADVANTAGE else glyphs.plain(numbers.change(value, decimals=2))
         ), "warn bold"
     return glyphs.plain(numbers.change(value, decimals=2)), "strip bold" if value > 0 else "text bold"
+
+
+def advantage_origin(subject: Subject, glyphs: Glyphs) -> Row:
+    """Whether its advantage was worked out here; where it is logged, what the group's rewards make of it."""
+    shown, computed = float(subject.advantages[subject.place]), subject.advantage_computed
+    if subject.flat or not math.isfinite(shown):
+        return []
+    if not subject.advantage_logged:
+        return [("computed", "faint")]
+    if not math.isfinite(computed):
+        return [("as logged", "faint")]
+    centred = subject.reward - (subject.group_mean or 0.0)
+    if abs(shown - centred) <= _ABOUT * max(1.0, abs(shown)) < abs(shown - computed):
+        return [(glyphs.plain(f"logged: not divided by {glyphs.sigma}"), "dim")]
+    return [("logged, recomputed ", "faint"), (glyphs.plain(numbers.change(computed, decimals=2)), "dim")]
+
+
+def spread_part(found: tuple[float, float] | None, glyphs: Glyphs) -> Row:
+    """From where to where a component reaches in the group."""
+    if found is None:
+        return []
+    low, high = found
+    if high - low <= FLAT_STD:
+        return [("flat", "warn")]
+    return [(glyphs.plain(f"{numbers.fixed(low, 2)}{glyphs.dash}{numbers.fixed(high, 2)}"), "dim")]
+
+
+def again_part(found: Sequence[Opponent], glyphs: Glyphs) -> Row:
+    """With what it should have come out the same, and did not."""
+    if not found:
+        return []
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return [(f"{glyphs.warn} not as {found[0].title}{more}", "warn")]
+
+
+def place_words(subject: Subject) -> str:
+    """Where in its file the record lies."""
+    offset, length, part = (
+        int(subject.snapshot.rollouts.columns[name][subject.row]) for name in ("offset", "length", "part")
+    )
+    if offset < 0:
+        return "no place is known"
+    if not length:
+        return f"row {offset:,}, as it was read"
+    return f"at byte {offset:,}, {length:,} bytes" + (f", part {part + 1}" if part else "")
+
+
+def hand_score_part(snapshot: Snapshot, subject: Subject) -> list[Row]:
+    """What a person gave it, else how to come to give scores; and how many there are."""
+    given = sum(graded.score is not None for graded in snapshot.graded)
+    count: Row = [
+        (f"{numbers.count(given)} of {SESSION}" if given < SESSION else numbers.count(given), "text")
+    ]
+    graded = subject.graded
+    if graded is None or graded.score is None:
+        return [[("g", "accent bold"), (f" score {SESSION} unseen", "dim")], count]
+    said: Row = [(score_words(graded.score), "text bold")]
+    rule = snapshot.run.reward_rule
+    found = compare(graded.score, float(values_of(snapshot.rollouts, rule)[subject.row]), rule)
+    verdict = "" if found.agrees is None else "as the pipeline" if found.agrees else "not as the pipeline"
+    return [said, [(verdict, "dim" if found.agrees else "warn")], [*count, (" scored", "dim")]]
 
 
 def raw_verifier(whole: Whole | None, width: int) -> Run:

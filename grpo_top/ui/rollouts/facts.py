@@ -15,8 +15,9 @@ from grpo_top.ui.rollouts import fact_parts as parts
 from grpo_top.ui.rollouts.bars import bar_rows
 from grpo_top.ui.rollouts.fact_parts import NOT_LOGGED
 from grpo_top.ui.rollouts.layout import cell, joined, meter
+from grpo_top.ui.rollouts.opponents import counterparts
 from grpo_top.ui.rollouts.sampling_rows import sampling_rows, short_sampling_rows
-from grpo_top.ui.widgets.runs import ends
+from grpo_top.ui.widgets.runs import ends, width_of
 
 if TYPE_CHECKING:
     from grpo_top.ui.glyphs import Glyphs
@@ -56,8 +57,9 @@ class Facts:
             sampling_rows(view, subject, width, glyphs),
             self._identity(),
             bar_rows(subject, parts.reward_span(view.snapshot.run), width, glyphs),
+            self._hand_score(),
         ]
-        return packed(sections, height)
+        return packed(sections, height, spare=-2)
 
     def _reward(self, width: int) -> list[Row]:
         subject, run = self.subject, self.view.snapshot.run
@@ -67,7 +69,10 @@ class Facts:
             aside = f"of {high:,g} "
         elif len(known := subject.rewards[np.isfinite(subject.rewards)]):
             aside = f"in the group {known.min():.2f}{self.glyphs.dash}{known.max():.2f} "
-        cells = min(_METER, width - _LABEL - 5 - 3 - len(aside) - 2)
+        components = list(subject.components.items())[:_COMPONENTS]
+        spreads = [parts.spread_part(subject.component_range(name), self.glyphs) for name, _ in components]
+        longest = max(len(aside), *(width_of(spread) + 1 for spread in spreads), 0)
+        cells = min(_METER, width - _LABEL - 5 - 3 - longest - 2)
 
         def bar(value: float, role: str) -> Row:
             known = high > low and math.isfinite(value) and cells >= _LEAST_METER
@@ -79,9 +84,10 @@ class Facts:
             "reward", [(self.glyphs.plain(numbers.fixed(subject.reward, 3)), "text bold")], strong=True
         )
         rows = [ends([*value, *bar(subject.reward, "strip")], [(aside, "dim")], width, self.glyphs.ellipsis)]
-        for name, number in list(subject.components.items())[:_COMPONENTS]:
+        for (name, number), spread in zip(components, spreads, strict=True):
             shown: Row = [(self.glyphs.plain(numbers.fixed(number, 3)), "text")]
-            rows.append([*self._fact(f"  {safe(name)}", shown), *bar(number, "series1_steps")])
+            row = [*self._fact(f"  {safe(name)}", shown), *bar(number, "series1_steps")]
+            rows.append(ends(row, [*spread, (" ", "")], width, self.glyphs.ellipsis))
         if len(subject.components) > _COMPONENTS:
             rows.append(self._fact("", [(f"{len(subject.components) - _COMPONENTS} more components", "dim")]))
         return [*rows, self._advantage(width)]
@@ -93,13 +99,13 @@ class Facts:
         place = (
             "the group has no spread" if subject.flat else f"{rank} in its group" if rank and long else rank
         )
-        known = math.isfinite(float(subject.advantages[subject.place]))
-        origin = "computed" if long and known and not subject.advantage_logged and not subject.flat else ""
+        origin = parts.advantage_origin(subject, self.glyphs) if long else []
+        place = rank if subject.advantage_logged and not subject.flat else place
         return self._fact(
             "advantage",
             [parts.advantage_run(subject, self.glyphs)],
             [(place, "dim")],
-            [(origin, "faint")],
+            origin,
             strong=True,
         )
 
@@ -119,6 +125,9 @@ class Facts:
         tokens, budget = subject.whole("completion_tokens"), subject.budget
         share = tokens / budget if budget and tokens is not None and width >= _WIDE else None
         rows = [self._fact("length", parts.length_part(subject), meter(share, 16, self.glyphs), strong=True)]
+        prompt = subject.whole("prompt_tokens")
+        if prompt is not None:
+            rows.append(self._fact("  prompt", [(numbers.count(prompt), "text"), (" tokens", "dim")]))
         turns = () if self.whole is None else self.whole.turns
         speakers = [turn.who for turn in turns if turn.number is not None]
         if len(speakers) > 1:
@@ -136,6 +145,7 @@ class Facts:
         view, subject, glyphs = self.view, self.subject, self.glyphs
         policy = parts.policy_part(view, subject, glyphs, long=width >= _WIDE)
         sampler, seed = subject.name("sampler"), parts.seed_run(subject)
+        again = parts.again_part(counterparts(view.snapshot, subject.row), glyphs)
         return [
             self._marked(
                 self._fact("policy", *policy, strong=True),
@@ -146,9 +156,14 @@ class Facts:
                 "sampler", [("unnamed", "dim") if sampler is None else (first_line(sampler, 30), "text")]
             ),
             self._marked(
-                self._fact("seed", [seed]), (glyphs.unknown if seed == NOT_LOGGED else "", "info"), width
+                self._fact("seed", [seed], again),
+                (glyphs.unknown if seed == NOT_LOGGED else "", "info"),
+                width,
             ),
         ]
+
+    def _hand_score(self) -> list[Row]:
+        return [self._fact("hand score", *parts.hand_score_part(self.view.snapshot, self.subject))]
 
     def _identity(self) -> list[Row]:
         subject = self.subject
@@ -167,6 +182,7 @@ class Facts:
                 [(first_line(subject.source, 28) or "unknown", "text")],
                 [(f"{group}, {index}" if group else index, "dim")],
             ),
+            self._fact("", [(parts.place_words(subject), "dim")]),
         ]
 
     def _short(self, width: int) -> list[Row]:
@@ -213,25 +229,30 @@ class Facts:
         ]
 
     def _fact(self, label: str, *said: Row, strong: bool = False, gap: str = "   ") -> Row:
-        name = cell(f" {label}", _LABEL, "text bold" if strong else "dim", glyphs=self.glyphs)
-        return [name, *joined(said, gap)]
+        name = cell(f" {label}", _LABEL - 1, "text bold" if strong else "dim", glyphs=self.glyphs)
+        return [name, (" ", ""), *joined(said, gap)]
 
     def _marked(self, row: Row, mark: tuple[str, str], width: int) -> Row:
         right: Row = [mark, (" ", "")] if mark[0] else []
         return ends(row, right, width, self.glyphs.ellipsis)
 
 
-def packed(sections: list[list[Row]], height: int) -> list[Row]:
-    """Sections with blank rows between them, where they fit; the last are left out where even without they do not."""
+def packed(sections: list[list[Row]], height: int, spare: int | None = None) -> list[Row]:
+    """Sections with blank rows between them, where they fit; the last are left out where even without they do not.
+
+    The section at `spare` is left out before all others.
+    """
+    if spare is not None and sum(map(len, sections)) > height:
+        sections = [section for place, section in enumerate(sections) if place != len(sections) + spare]
     kept = [section for section in sections if section]
     while len(kept) > 1 and sum(map(len, kept)) > height:
         kept.pop()
-    spare = height - sum(map(len, kept))
+    blank = height - sum(map(len, kept))
     rows: list[Row] = []
     for number, section in enumerate(kept):
-        if number and spare > 0:
+        if number and blank > 0:
             rows.append([])
-            spare -= 1
+            blank -= 1
         rows += section
     return rows
 

@@ -1,28 +1,38 @@
-"""The browser's filter line: terms over fields, such as `reward<0.5 family=carry truncated step=100..120`.
+"""The browser's filter line: terms such as `reward<0.5 family=carry !truncated step=100..120 "the answer" /\\d{5}/`.
 
-All terms must hold. What is unknown never matches, whatever is asked: neither `truncated` nor `!truncated` finds a
-rollout whose source does not say how it ended.
+All terms must hold. A name with an operator compares a field, and a name alone is a flag, or asks whether the field is
+known at all. A comparison or a flag never holds of what is unknown: neither `truncated` nor `!truncated` finds a
+rollout whose source does not say how it ended. A word that is no field's name is looked for in prompts and
+completions, as are a phrase in quotes and a pattern between slashes.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top.ui.rollouts.fields import (
+    ALIASES,
+    FIELDS,
+    OTHERS,
+    Field,
+    Term,
+    compares,
+    is_flag,
+    is_in_range,
+    is_known,
+    is_word,
+)
+from grpo_top.ui.rollouts.pattern_process import MOST
+from grpo_top.ui.rollouts.text_terms import TextTerm
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from grpo_top.ui.rollouts.columns import Columns
-
-    Mask = NDArray[np.bool_]
-    Test = Callable[[Columns], Mask]
+    from collections.abc import Sequence
 
 
 class FilterError(ValueError):
@@ -33,72 +43,13 @@ class FilterError(ValueError):
         self.column = column
 
 
-class Field(NamedTuple):
-    """Something that a term can ask for."""
-
-    kind: str
-    """`number`, `word` or `flag`."""
-    of: str
-    """`rollout` or `group`."""
-    column: str
-    """Name of the column of `Columns`."""
-
-
-FIELDS: dict[str, Field] = {
-    "reward": Field("number", "rollout", "reward"),
-    "advantage": Field("number", "rollout", "advantage"),
-    "tokens": Field("number", "rollout", "completion_tokens"),
-    "prompt_tokens": Field("number", "rollout", "prompt_tokens"),
-    "lag": Field("number", "rollout", "lag"),
-    "policy": Field("number", "rollout", "policy_start"),
-    "trainer": Field("number", "rollout", "trainer_version"),
-    "step": Field("number", "rollout", "step"),
-    "index": Field("number", "rollout", "index"),
-    "seed": Field("number", "rollout", "seed"),
-    "temperature": Field("number", "rollout", "sampling.temperature"),
-    "top_p": Field("number", "rollout", "sampling.top_p"),
-    "top_k": Field("number", "rollout", "sampling.top_k"),
-    "min_p": Field("number", "rollout", "sampling.min_p"),
-    "repetition_penalty": Field("number", "rollout", "sampling.repetition_penalty"),
-    "max_tokens": Field("number", "rollout", "sampling.max_tokens"),
-    "family": Field("word", "rollout", "family"),
-    "tier": Field("word", "rollout", "tier"),
-    "task": Field("word", "rollout", "task"),
-    "end": Field("word", "rollout", "finish"),
-    "termination": Field("word", "rollout", "termination"),
-    "sampler": Field("word", "rollout", "sampler"),
-    "env": Field("word", "rollout", "env_version"),
-    "reward_version": Field("word", "rollout", "reward_version"),
-    "truncated": Field("flag", "rollout", "truncated"),
-    "parsed": Field("flag", "rollout", "parsed"),
-    "error": Field("flag", "rollout", "error"),
-    "dup": Field("flag", "rollout", "duplicate"),
-    "loop": Field("flag", "rollout", "loop"),
-    "gibberish": Field("flag", "rollout", "gibberish"),
-    "mixed": Field("flag", "rollout", "mixed"),
-    "std": Field("number", "group", "std"),
-    "mean": Field("number", "group", "mean"),
-    "texts": Field("number", "group", "texts"),
-    "size": Field("number", "group", "size"),
-    "passed": Field("number", "group", "passed"),
-    "flat": Field("flag", "group", "flat"),
-}
-"""Fields by name. Components of the reward are fields too, under their own names, or as `reward.NAME`."""
-
-ALIASES = {"adv": "advantage", "tok": "tokens", "temp": "temperature", "σ": "std", "finish": "end"}
-
 _TERM = re.compile(
     r"""(?P<not>!?)(?P<name>[^\s<>=!"]+)(?:(?P<op><=|>=|!=|<|>|=)(?P<value>"[^"]*"|[^\s"]*))?(?=\s|$)"""
 )
+_PHRASE = re.compile(r'(?P<not>!?)"(?P<text>[^"]*)"(?=\s|$)')
+_PATTERN = re.compile(r"(?P<not>!?)/(?P<text>(?:\\.|[^/\\])*)/(?=\s|$)")
 _BLANK = re.compile(r"\s*")
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One condition; `of` says whether its mask is over rollouts or over groups."""
-
-    of: str
-    test: Test
+_LONGEST_PATTERN = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +58,40 @@ class Filter:
 
     text: str = ""
     terms: tuple[Term, ...] = ()
+    """What columns tell at once."""
+    texts: tuple[TextTerm, ...] = ()
+    """What has to be looked for in the log."""
+    others: bool = False
+    """Whether it asks for rollouts that were not trained on."""
 
     def __bool__(self) -> bool:
-        return bool(self.terms)
+        return bool(self.terms or self.texts)
 
 
 def parse(text: str, components: Sequence[str] = ()) -> Filter:
     """The filter that a text spells. FilterError, with its column, at the first term that cannot be."""
-    terms = []
+    terms: list[Term] = []
+    texts: list[TextTerm] = []
+    others = False
     at = _skip(text, 0)
     while at < len(text):
-        found = _TERM.match(text, at)
-        if found is None:
-            raise FilterError(
-                f"{text[at:].split(maxsplit=1)[0]} is no term: write a field, one of < <= > >= = !=, a value",
-                at,
-            )
-        terms.append(_term(found, components))
-        at = _skip(text, found.end())
-    return Filter(text, tuple(terms))
+        if found := _PHRASE.match(text, at):
+            texts.append(_phrase(found))
+        elif text[at:].lstrip("!").startswith("/"):
+            found = _PATTERN.match(text, at)
+            texts.append(_pattern(at, found))
+        elif (found := _TERM.match(text, at)) is None:
+            word = text[at:].split(maxsplit=1)[0]
+            raise FilterError(f'{word} is no term: write a field, a word, "a phrase" or /a pattern/', at)
+        elif (field := _field(found, components)) is None:
+            texts.append(TextTerm(found["name"], wanted=not found["not"]))
+        else:
+            terms.append(_term(found, field))
+            others = others or field.column in OTHERS
+        if sum(term.regex for term in texts) > MOST:
+            raise FilterError(f"at most {MOST} patterns are looked for at once", at)
+        at = _skip(text, len(text) if found is None else found.end())
+    return Filter(text, tuple(terms), tuple(texts), others)
 
 
 def completed(text: str, components: Sequence[str] = ()) -> str:
@@ -147,18 +113,40 @@ def _skip(text: str, at: int) -> int:
     return at if found is None else found.end()
 
 
-def _term(found: re.Match[str], components: Sequence[str]) -> Term:
+def _phrase(found: re.Match[str]) -> TextTerm:
+    if not found["text"]:
+        raise FilterError("there is nothing between the quotes", found.start())
+    return TextTerm(found["text"], wanted=not found["not"])
+
+
+def _pattern(at: int, found: re.Match[str] | None) -> TextTerm:
+    if found is None:
+        raise FilterError('no / ends this pattern; what begins with / and is none goes in "quotes"', at)
+    pattern = found["text"].replace("\\/", "/")
+    begin = found.start("text")
+    if not pattern:
+        raise FilterError("there is nothing between the slashes", at)
+    if len(pattern) > _LONGEST_PATTERN:
+        raise FilterError(f"a pattern has at most {_LONGEST_PATTERN} characters", at)
+    try:
+        with warnings.catch_warnings(action="ignore"):  # of what may mean another thing some day
+            re.compile(pattern)
+    except re.error as error:
+        raise FilterError(
+            f"not a pattern: {error.msg}", begin + min(error.pos or 0, len(found["text"]))
+        ) from None
+    except (OverflowError, RecursionError):
+        raise FilterError("not a pattern that can be used", begin) from None
+    return TextTerm(pattern, regex=True, wanted=not found["not"])
+
+
+def _term(found: re.Match[str], field: Field) -> Term:
     name, op, value = found["name"], found["op"], (found["value"] or "").strip('"')
     at = found.start()
-    field = _field(name, components, at, bare=op is None)
     if op is None:
-        if field.kind != "flag":
-            raise FilterError(
-                f"{name} needs a comparison, such as {name}{'<0.5' if field.kind == 'number' else '=x'}", at
-            )
-        return Term(field.of, partial(_is_flag, field.column, not found["not"]))
+        return (is_flag if field.kind == "flag" else is_known)(field, not found["not"])
     if found["not"]:
-        raise FilterError(f"! stands before a flag; write {name}!={value or 'x'}", at)
+        raise FilterError(f"! stands before a name alone; write {name}!={value or 'x'}", at)
     value_at = found.start("value")
     if not value:
         raise FilterError(f"{name}{op} needs a value", value_at)
@@ -167,31 +155,33 @@ def _term(found: re.Match[str], components: Sequence[str]) -> Term:
     if field.kind == "word":
         if op not in {"=", "!="}:
             raise FilterError(f"{name} is a word: it is compared with = and !=", found.start("op"))
-        return Term(
-            field.of, partial(_is_word, field.column, frozenset(value.casefold().split(",")), op == "=")
-        )
+        return is_word(field, frozenset(value.casefold().split(",")), op == "=")
     if ".." in value:
         if op != "=":
             raise FilterError("a range is asked for with =", found.start("op"))
         low, _, high = value.partition("..")
         bounds = (_number(low, -np.inf, value_at), _number(high, np.inf, value_at + len(low) + 2))
-        return Term(field.of, partial(_in_range, field.column, *bounds))
-    return Term(field.of, partial(_compares, field.column, op, _number(value, None, value_at)))
+        return is_in_range(field, *bounds)
+    return compares(field, op, _number(value, None, value_at))
 
 
-def _field(name: str, components: Sequence[str], at: int, *, bare: bool) -> Field:
+def _field(found: re.Match[str], components: Sequence[str]) -> Field | None:
+    """The field of a term's name; None where it is a word to look for."""
+    name = found["name"]
     known = FIELDS.get(ALIASES.get(name, name))
     if known is not None:
         return known
-    component = name.removeprefix("reward.")
+    component = name.removeprefix("component.").removeprefix("reward.")
     if component in components:
         return Field("number", "rollout", f"reward.{component}")
+    at = found.start("name")
+    if component != name:
+        raise FilterError(f"there is no component {component}", at)
+    if found["op"] is None:
+        return None
     near = get_close_matches(name, [*FIELDS, *components], n=1)
-    if near:
-        raise FilterError(f"there is no field {name}; did you mean {near[0]}?", at)
-    if bare:
-        raise FilterError(f"{name} is no field, and words are not searched for in texts yet", at)
-    raise FilterError(f"there is no field {name}", at)
+    hint = f"did you mean {near[0]}?" if near else "what is looked for in texts goes in quotes"
+    raise FilterError(f"there is no field {name}; {hint}", at)
 
 
 def _number(text: str, missing: float | None, at: int) -> float:
@@ -201,30 +191,3 @@ def _number(text: str, missing: float | None, at: int) -> float:
         return float(text.replace("−", "-"))
     except ValueError:
         raise FilterError(f"{text} is no number", at) from None
-
-
-def _compares(column: str, op: str, limit: float, columns: Columns) -> Mask:
-    values = columns.numbers(column)
-    known = np.isfinite(values)
-    equal = np.isclose(values, limit, rtol=1e-6, atol=1e-9)
-    if op in {"=", "!="}:
-        return known & (equal if op == "=" else ~equal)
-    with np.errstate(invalid="ignore"):
-        held = values < limit if op[0] == "<" else values > limit
-    return known & ((held | equal) if op.endswith("=") else (held & ~equal))
-
-
-def _in_range(column: str, low: float, high: float, columns: Columns) -> Mask:
-    return _compares(column, ">=", low, columns) & _compares(column, "<=", high, columns)
-
-
-def _is_flag(column: str, wanted: bool, columns: Columns) -> Mask:
-    held: Mask = columns.flags(column) == int(wanted)
-    return held
-
-
-def _is_word(column: str, wanted: frozenset[str], equal: bool, columns: Columns) -> Mask:
-    ids, names = columns.words(column)
-    hits = np.array([name.casefold() in wanted for name in names] + [False])
-    held: Mask = (ids >= 0) & (hits[ids] == equal)
-    return held

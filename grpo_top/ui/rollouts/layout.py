@@ -37,6 +37,17 @@ def joined(parts: Iterable[Iterable[Run]], gap: str = "   ") -> Row:
     return row
 
 
+def told(text: str, width: int, role: str) -> list[Row]:
+    """A sentence of the program's own, in as many rows as it takes."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and len(lines[-1]) + 1 + len(word) <= width - 2:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return [[(f" {line}", role)] for line in lines]
+
+
 def meter(share: float | None, width: int, glyphs: Glyphs, role: str = "strip") -> Row:
     """A bar of `width` cells filled to a share between 0 and 1; empty where the share is unknown."""
     if share is None or width <= 0:

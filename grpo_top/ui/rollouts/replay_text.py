@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from grpo_top import numbers
 from grpo_top.text import first_line
+from grpo_top.ui.rollouts.fact_parts import place_words
 from grpo_top.ui.rollouts.frame import Frame, Shape
 from grpo_top.ui.rollouts.layout import joined
+from grpo_top.ui.rollouts.sheet import Page
 from grpo_top.ui.widgets.runs import ends
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 WIDE, MIDDLE = 150, 100
+_NAMES = {Page.RECORD: "Record", Page.PAIR: "Best against worst", Page.GROUP: "All completions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +98,33 @@ def path_row(
 
 
 def text_frame(
-    subject: Subject, playing: Playing | None, width: int, more: tuple[bool, bool], *, raw: bool
+    subject: Subject, playing: Playing | None, width: int, more: tuple[bool, bool], page: Page
 ) -> Frame:
     """The border of the text."""
     conversation = playing is not None and playing.by_turns and bool(playing.turns)
-    name = "Record" if raw else "Conversation" if conversation else "Completion"
+    name = _NAMES.get(page) or ("Conversation" if conversation else "Completion")
     if width < MIDDLE:
         return Frame([(name.lower(), "text bold")], shape=Shape.RULE)
     policy = subject.whole("policy_start")
     title: Row = [(name, "text bold")]
-    if policy is not None and not conversation:
+    if page is Page.RECORD:
+        title.append((f"  {place_words(subject)}", "dim"))
+    elif page is Page.TEXT and policy is not None and not conversation:
         title.append((f"  policy v{policy}", "dim"))
     tokens, budget = subject.whole("completion_tokens"), subject.budget
     parts: list[Row] = []
-    if playing is not None and conversation and not raw:
+    if playing is not None and conversation and page is Page.TEXT:
         numbered = [turn.number for turn in playing.turns if turn.number is not None]
         at = playing.turns[playing.turn].number or 0
         parts.append([("turn ", "dim"), (str(at), "text bold"), (f" of {len(numbered)}", "dim")])
-    if tokens is not None:
+    if tokens is not None and page in (Page.TEXT, Page.RECORD):
         of = f" of {numbers.count(budget)}" if budget else ""
         parts.append([(f"{numbers.count(tokens)}{of} tokens", "dim")])
     role = "warn" if subject.flag("truncated") else "text"
-    if (finish := subject.name("finish")) is not None:
+    if page in (Page.PAIR, Page.GROUP):
+        group = first_line(subject.group_label, 24)
+        parts.append([(f"group {group}" if group else "", "dim")])
+    elif (finish := subject.name("finish")) is not None:
         parts.append([("ended ", "dim"), (first_line(finish, 20), role)])
     elif (termination := subject.name("termination")) is not None:
         parts.append([(first_line(termination, 20), role)])

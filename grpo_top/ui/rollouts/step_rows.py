@@ -59,6 +59,7 @@ class StepRows:
         self._view = view
         self._browse = browse
         self._glyphs = glyphs
+        self._at = browse.step_at
         self._evaluated = _evaluated(view)
         scale = reward_span(view.snapshot.run)
         self._full = (scale[1] - scale[0]) / 3 if scale is not None and scale[1] > scale[0] else 0.0
@@ -72,7 +73,7 @@ class StepRows:
         browse, glyphs = self._browse, self._glyphs
         step = int(browse.steps[position])
         marked = step in browse.marked
-        here = position == browse.step_at
+        here = position == self._at
         mark = (glyphs.bar, "accent") if marked and not here else cursor_mark(here, glyphs)
         bold = " bold" if here else ""
         in_scope = marked or here or not browse.marked
@@ -94,7 +95,7 @@ class StepRows:
 
     def _strip(self, step: int, in_scope: bool) -> Row:
         """The spread of each group, one cell each: amber and lowest where there is none."""
-        table = self._view.snapshot.groups.columns
+        table = self._browse.catalogue.table
         rows = self._browse.catalogue.in_steps([step])
         cells: Row = []
         for part in np.array_split(rows, min(len(rows), _STRIP)) if len(rows) else []:
@@ -112,7 +113,7 @@ class StepRows:
         return [*cells, (" " * (_STRIP + 1 - len(cells)), "")]
 
     def _flat(self, step: int) -> Row:
-        flat = self._view.snapshot.groups.columns["flat"][self._browse.catalogue.in_steps([step])]
+        flat = self._browse.catalogue.table["flat"][self._browse.catalogue.in_steps([step])]
         judged = flat[flat >= 0]
         if not len(judged):
             return [cell(numbers.UNKNOWN, 4, "info", right=True)]

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top.batch import ADVANTAGE_EPSILON
 from grpo_top.encode import SPLIT_EVAL
 from grpo_top.ui.rollouts.catalogue import members_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
+    from grpo_top.grades import Graded
     from grpo_top.records import Sampling, SamplingValue
     from grpo_top.snapshot import Snapshot
 
@@ -110,6 +112,26 @@ class Subject:
         """Whether the log gives its advantage; else it is worked out from the group's rewards."""
         return bool(np.isfinite(self.snapshot.rollouts.columns["advantage"][self.row]))
 
+    @property
+    def advantage_computed(self) -> float:
+        """Its advantage as its group's rewards make it; NaN unknown."""
+        if self.batch is None or not math.isfinite(self.reward):
+            return math.nan
+        size = max(2, int(self.batch.group_size[self.group]))
+        spread = float(self.batch.group_std[self.group]) * math.sqrt(size / (size - 1)) + ADVANTAGE_EPSILON
+        return (self.reward - float(self.batch.group_mean[self.group])) / spread
+
+    def component_range(self, name: str) -> tuple[float, float] | None:
+        """The lowest and the highest of a component within its group; None with fewer than two that are known."""
+        values = self.snapshot.rollouts.components[name][self.rows]
+        known = values[np.isfinite(values)]
+        return (float(known.min()), float(known.max())) if len(known) > 1 else None
+
+    @cached_property
+    def graded(self) -> Graded | None:
+        """The hand score that it was given."""
+        return next((one for one in self.snapshot.graded if one.row == self.row), None)
+
     @cached_property
     def rewards(self) -> NDArray[np.float64]:
         """Rewards of its group, in the order of `rows`."""
@@ -117,6 +139,22 @@ class Subject:
             return np.array([self.reward])
         rewards: NDArray[np.float64] = self.batch.reward[self.members]
         return rewards
+
+    @property
+    def merits(self) -> NDArray[np.float64]:
+        """What its group is ordered by, in the order of `rows`: rewards; advantages where no reward is known."""
+        return self.rewards if np.isfinite(self.rewards).any() else self.advantages
+
+    @property
+    def merit(self) -> float:
+        """Its own."""
+        return float(self.merits[self.place])
+
+    @property
+    def no_best(self) -> str:
+        """Why there is none that is better than another, in words."""
+        known = np.isfinite(self.merits).any()
+        return "every known reward of the group is the same" if known else "no reward of the group is known"
 
     @property
     def rank(self) -> int | None:
@@ -211,19 +249,24 @@ class Subject:
 
     def best(self) -> int | None:
         """The row to hold it against: the best sibling; the worst where it is the best; None where all are equal."""
-        others = [
-            (float(reward), row)
-            for reward, row in zip(self.rewards, self.rows, strict=True)
-            if row != self.row
-        ]
-        known = [(reward, row) for reward, row in others if math.isfinite(reward)]
-        if not known or not math.isfinite(self.reward):
+        merits = {row: float(merit) for row, merit in zip(self.rows, self.merits, strict=True)}
+        own = merits.pop(self.row)
+        known = {row: merit for row, merit in merits.items() if math.isfinite(merit)}
+        if not known or not math.isfinite(own):
             return None
-        best = max(known, key=lambda pair: pair[0])
-        if best[0] > self.reward:
-            return best[1]
-        worst = min(known, key=lambda pair: pair[0])
-        return worst[1] if worst[0] < self.reward else None
+        best, worst = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+        if known[best] > own:
+            return best
+        return worst if known[worst] < own else None
+
+    def extremes(self) -> tuple[int, int] | None:
+        """Rows of the best and the worst of its group; None where all are equal, or nothing is known of them."""
+        known = {row: float(merit) for row, merit in zip(self.rows, self.merits, strict=True)}
+        known = {row: merit for row, merit in known.items() if math.isfinite(merit)}
+        if not known:
+            return None
+        best, worst = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+        return (best, worst) if known[best] > known[worst] else None
 
     def _find(self) -> tuple[Batch | None, int]:
         kinds = (self.snapshot.eval_batch, self.snapshot.batch)

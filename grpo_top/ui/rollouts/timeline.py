@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -12,7 +12,7 @@ from grpo_top.text import first_line, safe
 from grpo_top.ui.widgets.runs import filled, width_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.rollouts.playing import Playing
@@ -31,8 +31,8 @@ class Length:
     end: str | None = None
     """How it ended, as the log says."""
     truncated: bool | None = None
-    loop: float | None = None
-    """Where the loop begins in which it ends, as a share of the text; None: in none."""
+    loops: Mapping[int, float] = field(default_factory=dict)
+    """Where the loop begins in which a turn ends, as a share of its text, by the turn's index."""
 
 
 def time_rows(playing: Playing, length: Length, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -42,7 +42,8 @@ def time_rows(playing: Playing, length: Length, width: int, height: int, glyphs:
     room = width - width_of(head) - width_of(tail)
     if room < 4 or not playing.turns:
         return [filled(head, width, glyphs.ellipsis)]
-    bar, labels = _turns(playing, room, glyphs) if playing.by_turns else _words(playing, length, room, glyphs)
+    make = _turns if playing.by_turns else _words
+    bar, labels = make(playing, length, room, glyphs)
     rows = [filled([*head, *bar, *tail], width, glyphs.ellipsis)]
     if height > 1:
         before = width_of(head)
@@ -116,8 +117,9 @@ def _words(playing: Playing, length: Length, room: int, glyphs: Glyphs) -> tuple
     cells: list[tuple[str, str]] = [(glyphs.meter_rest, "border")] * room
     for cell in range(end + 1):
         cells[cell] = (glyphs.meter, "accent") if cell <= at else (glyphs.meter, "dim")
-    if length.loop is not None:
-        cells[round(length.loop * share * last)] = (glyphs.lane_once, "warn bold")
+    loop = length.loops.get(playing.turn)
+    if loop is not None:
+        cells[round(loop * share * last)] = (glyphs.lane_once, "warn bold")
     cells[last] = (glyphs.lane_end, "limit")
     cells[end] = (glyphs.lane_end, "warn bold" if length.truncated else "text")
     cells[at] = (glyphs.bullet, "accent bold")
@@ -132,6 +134,8 @@ class _Label:
     text: str
     role: str
     centred: bool = True
+    after: str = ""
+    """What follows it in another role."""
 
 
 def _word_labels(
@@ -156,9 +160,10 @@ def _word_labels(
         token = round(playing.share * tokens)
         if 0 < token < tokens:
             labels.append(_Label(at, numbers.count(token), "accent"))
-    if length.loop is not None:
+    loop = length.loops.get(playing.turn)
+    if loop is not None:
         share = end / last if last else 1.0
-        labels.append(_Label(round(length.loop * share * last), "loop", "warn"))
+        labels.append(_Label(round(loop * share * last), "loop", "warn"))
     if whole:
         labels += [_Label(round(tick / whole * last), numbers.count(tick), "dim") for tick in _ticks(whole)]
     return labels
@@ -169,35 +174,43 @@ def _ticks(whole: int) -> list[int]:
     return sorted({1, *(round(whole * quarter / 4) for quarter in (1, 2, 3, 4))})
 
 
-def _turns(playing: Playing, room: int, glyphs: Glyphs) -> tuple[Row, list[_Label]]:
-    """A segment a turn, as long as its text, and its name under it."""
+def _turns(playing: Playing, length: Length, room: int, glyphs: Glyphs) -> tuple[Row, list[_Label]]:
+    """A segment a turn, as long as its text, its name and reward under it; the end, where it was cut off."""
     names = [turn_name(turn) for turn in playing.turns]
-    sizes = _shared(playing.turns, [cell_len(name) + 1 for name in names], room)
+    rewards = [_reward_words(turn, glyphs) for turn in playing.turns]
+    end: Row = [(glyphs.lane_end, "warn bold")] if length.truncated else []
+    least = [
+        max(4, cell_len(name) + cell_len(reward) + 1) for name, reward in zip(names, rewards, strict=True)
+    ]
+    sizes = _shared(playing.turns, least, room - len(end))
     row: Row = []
     labels: list[_Label] = []
     cell = 0
+    if length.truncated:
+        labels.append(_Label(sum(sizes) - 7, "cut off", "warn", centred=False))
     for number, size in enumerate(sizes):
         if size < 2:
             continue
         line = size - 1
-        if number < playing.turn:
-            row.append((glyphs.meter * line, "accent"))
-        elif number > playing.turn:
-            row.append((glyphs.meter_rest * line, "border"))
-        else:
-            before = line // 2
-            row += [
-                (glyphs.meter * before, "text"),
-                (glyphs.bullet, "accent bold"),
-                (glyphs.meter * (line - before - 1), "text"),
-            ]
-        row.append((" ", ""))
+        rest = (glyphs.meter_rest, "border")
+        here = (glyphs.meter, "accent") if number < playing.turn else (glyphs.meter, "text")
+        segment = [rest if number > playing.turn else here] * line
+        if number in length.loops:
+            segment[min(line - 1, round(length.loops[number] * line))] = (glyphs.lane_once, "warn bold")
+        if number == playing.turn:
+            segment[line // 2] = (glyphs.bullet, "accent bold")
+        row += [*_merged(segment), (" ", "")]
         role = (
             "accent bold" if number == playing.turn else "series1" if playing.turns[number].policy else "dim"
         )
-        labels.append(_Label(cell, names[number], role, centred=False))
+        labels.append(_Label(cell, names[number], role, centred=False, after=rewards[number]))
         cell += size
-    return row, labels
+    return [*row[:-1], *end] if end else row, labels
+
+
+def _reward_words(turn: Turn, glyphs: Glyphs) -> str:
+    """` +0.50`: what a turn earned by itself."""
+    return "" if turn.reward is None else f" {glyphs.plain(numbers.change(turn.reward, decimals=2))}"
 
 
 def turn_name(turn: Turn) -> str:
@@ -218,20 +231,20 @@ def _shared(turns: Sequence[Turn], least: list[int], room: int) -> list[int]:
 def _placed(labels: list[_Label], width: int) -> Row:
     """Labels in one row: the first ones first, the others where there is room."""
     taken = [False] * width
-    kept: list[tuple[int, str, str]] = []
+    kept: list[tuple[int, str, str, str]] = []
     for label in labels:
         text = safe(label.text)
-        size = cell_len(text)
+        size = cell_len(text) + len(label.after)
         start = max(0, min(label.cell - (size // 2 if label.centred else 0), width - size))
         if not text or size > width or any(taken[max(0, start - 3) : start + size + 3]):
             continue
         taken[start : start + size] = [True] * size
-        kept.append((start, text, label.role))
+        kept.append((start, text, label.role, label.after))
     row: Row = []
     used = 0
-    for start, text, role in sorted(kept):
-        row += [(" " * (start - used), ""), (text, role)]
-        used = start + cell_len(text)
+    for start, text, role, after in sorted(kept):
+        row += [(" " * (start - used), ""), (text, role), (after, "text")]
+        used = start + cell_len(text) + len(after)
     return row
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grpo_top import numbers
@@ -45,6 +46,20 @@ def page(subject: Subject, whole: Whole | None, width: int, glyphs: Glyphs) -> l
     if not whole.turns:
         pieces += [Fixed(([(" the log holds no text of it", "info")],)), BLANK]
     return pieces + _verifier(subject, whole.rollout, width, glyphs)
+
+
+def unscored_page(whole: Whole, glyphs: Glyphs) -> list[Fixed | Passage]:
+    """The turns without anything that the pipeline made of them."""
+    if whole.gone:
+        return [
+            Fixed(([(" the text is gone", "info bold")],)),
+            Passage(whole.gone, (glyphs.turn, "info"), role="info"),
+        ]
+    pieces: list[Fixed | Passage] = []
+    counted = sum(turn.number is not None for turn in whole.turns) > 1
+    for number, turn in enumerate(whole.turns):
+        pieces += [*_turn(replace(turn, reward=None), number, glyphs, counted=counted), BLANK]
+    return pieces
 
 
 def record_text(rollout: Rollout) -> str:
@@ -113,7 +128,7 @@ def _turn(turn: Turn, number: int, glyphs: Glyphs, *, counted: bool) -> list[Fix
         about += [("   reward ", "dim"), (glyphs.plain(numbers.fixed(turn.reward, 3)), "text")]
     pieces: list[Fixed | Passage] = [Fixed(([(" ", ""), (name, head), *about],), number, heading=True)]
     if turn.text or not turn.calls:
-        pieces.append(Passage(turn.text, (glyphs.turn, bar), number))
+        pieces.append(Passage(turn.text, (glyphs.turn, bar), number, said=True))
     for call in turn.calls:
         pieces += _call(call, number, (glyphs.turn, bar), glyphs)
     return pieces

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.containers import Horizontal, Vertical
+from textual.message import Message
 
-from grpo_top.text import safe
 from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.keys import HELP_KEY, Key, bindings
 from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS, Browse
@@ -15,11 +16,16 @@ from grpo_top.ui.rollouts.browser_text import MIDDLE, counts_row, path_row, widt
 from grpo_top.ui.rollouts.families import Families
 from grpo_top.ui.rollouts.filters import Filter, FilterError, completed, parse
 from grpo_top.ui.rollouts.group_rows import groups_listing
+from grpo_top.ui.rollouts.layout import joined
+from grpo_top.ui.rollouts.out import group_document, rollout_document
 from grpo_top.ui.rollouts.preview import preview_frame, preview_rows
 from grpo_top.ui.rollouts.rollout_rows import rollouts_listing
+from grpo_top.ui.rollouts.searching import Searching
 from grpo_top.ui.rollouts.step_rows import steps_listing
 from grpo_top.ui.rollouts.subject import Subject
-from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.rollouts.texts import whole
+from grpo_top.ui.screens import export
+from grpo_top.ui.screens.export import COPY_KEY, PAGER_KEY, WRITE_KEY, Exporting
 from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.filter_line import FilterLine, Said
 from grpo_top.ui.widgets.framed_rows import FramedRows
@@ -27,10 +33,15 @@ from grpo_top.ui.widgets.triage_strip import TriageStrip
 from grpo_top.ui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
     from textual.app import ComposeResult
+    from textual.events import Key as KeyEvent
     from textual.timer import Timer
     from textual.widgets import Input
 
+    from grpo_top.ui.rollouts.out import Document
+    from grpo_top.ui.rollouts.search import Progress, Search
     from grpo_top.ui.view import View
 
 _LONG = 0.05
@@ -41,13 +52,24 @@ _MANY = 1000
 """Rollouts that a replay can go through one after another, at most."""
 
 
-class BrowserScreen(ReadingScreen):
+class Told(Message):
+    """How far a search is, and what it has found since it was told of last."""
+
+    def __init__(self, search: Search, progress: Progress, rows: NDArray[np.int64]) -> None:
+        super().__init__()
+        self.search = search
+        self.progress = progress
+        self.rows = rows
+
+
+class BrowserScreen(Exporting):
     """The rollouts of a run.
 
     Args:
         step: the step to begin at; None follows the newest.
         rows: rollouts to which all is narrowed down, such as the evidence of a finding.
         title: what they are, for the path at the top.
+        filter_text: the filter to begin with.
     """
 
     DEFAULT_CSS = """
@@ -80,7 +102,8 @@ class BrowserScreen(ReadingScreen):
             "filter",
             "list only what a filter leaves, such as reward<0.5 family=carry",
         ),
-        Key("o", "order", "o", "order", "the next order of the groups"),
+        Key("o", "order", "o", "order", "the next order of the groups; O the other way round"),
+        Key("O", "turn_order"),
         Key(
             "n",
             "flagged(1)",
@@ -90,15 +113,24 @@ class BrowserScreen(ReadingScreen):
             rank=2,
         ),
         Key("p", "flagged(-1)"),
-        Key("c", "copy", "c", "copy", "copy the texts of the rollout under the cursor", rank=2),
+        COPY_KEY,
+        WRITE_KEY,
+        PAGER_KEY,
         Key("escape", "back", "esc", "back", "back one layer"),
         HELP_KEY,
         Key("tab", "complete", "tab", "", "in the filter: write the field out; else the next list"),
     )
     BINDINGS = bindings(KEYS)
 
-    def __init__(self, step: int | None = None, rows: tuple[int, ...] | None = None, title: str = "") -> None:
+    def __init__(
+        self,
+        step: int | None = None,
+        rows: tuple[int, ...] | None = None,
+        title: str = "",
+        filter_text: str = "",
+    ) -> None:
         super().__init__()
+        self._filter_text = filter_text
         self._step = step
         self._evidence = rows
         self._title = title
@@ -110,6 +142,7 @@ class BrowserScreen(ReadingScreen):
         self._rests_until = 0.0
         self._later: Timer | None = None
         self._families = Families()
+        self._searching = Searching(self._search)
 
     def body(self) -> ComposeResult:
         """The path, the filter, the lists and the preview."""
@@ -134,12 +167,15 @@ class BrowserScreen(ReadingScreen):
         if self._browse is None:
             step = None if self._step == view.snapshot.judged_step else self._step
             self._browse = Browse(view.snapshot, self._evidence, step, view.cursor)
+            if self._filter_text:
+                self._filter.input.value = self._filter_text  # its change narrows the lists
         elif view.key != self._drawn:
             if (wait := self._rests_until - time.monotonic()) > 0:
                 self._later = self._later or self.set_timer(wait, self._catch_up)
                 return
             begun = time.monotonic()
             self._browse.take(view.snapshot, view.cursor)
+            self._searching.follow(self._browse)
             taken = time.monotonic() - begun
             self._rests_until = begun + taken * _REST if taken > _LONG else 0.0
         self._drawn, self._view = view.key, view
@@ -163,9 +199,22 @@ class BrowserScreen(ReadingScreen):
         self._draw_preview(browse, view)
         first = self.glances.get(int(browse.members[0])) if len(browse.members) else None
         self._path.show(path_row(browse, first, self._title, self.size.width, glyphs))
-        error = self._error
-        self._filter.set_class(self._filter.editing or bool(browse.filter) or error is not None, "-shown")
-        self._filter.show(counts_row(browse), str(error or ""), 0 if error is None else error.column)
+        self._draw_filter(browse)
+
+    async def on_key(self, event: KeyEvent) -> None:
+        """What is typed right after `/` belongs to the filter, even where it came before the line had the focus."""
+        line = self._filter.input
+        if event.key == "slash" and self.focused is not line:
+            self.action_filter()
+        elif self.focused is line and event.key == "enter":
+            await line.action_submit()
+        elif self.focused is line and event.key == "backspace":
+            line.action_delete_left()
+        elif self.focused is line and event.is_printable:
+            line.insert_text_at_cursor(event.character or "")
+        else:
+            return
+        event.stop()
 
     def on_resize(self) -> None:
         """Share out the width anew."""
@@ -188,16 +237,32 @@ class BrowserScreen(ReadingScreen):
         if self._browse is None:
             return
         try:
-            self._browse.narrow(parse(event.value, self.grpo_top.view.snapshot.run.components))
+            filter_ = parse(event.value, self.grpo_top.view.snapshot.run.components)
             self._error = None
         except FilterError as error:
             self._error = error
+        else:
+            if filter_.text != self._browse.filter.text:
+                self._searching.drop()
+                self._browse.narrow(filter_)
         self._redraw()
 
     def on_input_submitted(self) -> None:
-        """Back to the lists."""
+        """Look for the filter's texts, and back to the lists."""
         self.set_focus(None)
+        if self._browse is not None and self._error is None:
+            self._searching.begin(self._browse)
         self._redraw()
+
+    def on_told(self, message: Told) -> None:
+        """List what a search has found."""
+        if self._browse is not None:
+            self._searching.told(message.search, message.progress, message.rows, self._browse)
+            self._redraw()
+
+    def on_unmount(self) -> None:
+        """Nobody looks any more."""
+        self._searching.stop()
 
     def action_column(self, by: int) -> None:
         """Go to the list beside this one."""
@@ -241,6 +306,12 @@ class BrowserScreen(ReadingScreen):
             self._browse.next_order()
             self._redraw()
 
+    def action_turn_order(self) -> None:
+        """The groups the other way round."""
+        if self._browse is not None:
+            self._browse.turn_order()
+            self._redraw()
+
     def action_flagged(self, by: int) -> None:
         """The next flagged group or rollout."""
         if self._browse is not None:
@@ -273,15 +344,18 @@ class BrowserScreen(ReadingScreen):
             self.app.push_screen(ReplayScreen(browse.row, browse.walk(_MANY)))
 
     async def action_back(self) -> None:
-        """Back one layer: out of the filter's line, to the list before, out of the filter, out of the browser."""
+        """Back one layer: out of the filter's line, of a search, to the list before, out of the filter, out."""
         browse = self._browse
         base = STEPS if self._evidence is None else GROUPS
         if self._filter.editing:
             self.set_focus(None)
+        elif self._searching.running:
+            self._searching.stop()
         elif browse is not None and browse.column > base and browse.back():
             pass
         elif browse is not None and (browse.filter or self._error):
             self._filter.input.value = ""
+            self._searching.drop()
             browse.narrow(Filter())
         else:
             await self.grpo_top.action_back()
@@ -290,13 +364,34 @@ class BrowserScreen(ReadingScreen):
 
     def action_copy(self) -> None:
         """Copy the prompt and the completion under the cursor."""
-        row = None if self._browse is None else self._browse.row
-        seen = None if row is None else self.glances.get(row)
-        if seen is None or seen.gone:
-            self.notify("there is no text to copy", severity="warning", markup=False)
-            return
-        self.app.copy_to_clipboard(safe(f"{seen.prompt}\n\n{seen.completion}", newlines=True))
-        self.notify("copied the prompt and the completion", markup=False)
+        browse, glances = self._browse, self.glances
+        row = None if browse is None else browse.row
+        seen = None if row is None else glances.get(row)
+        if row is None or seen is None or seen.gone:
+            export.copy(self, "", "")
+        else:
+            self.run_worker(partial(self._copy, row), thread=True, group="out")
+
+    def document(self) -> Document | None:
+        """The group at the cursor; in the list of rollouts the one there."""
+        browse, snapshot = self._browse, self.grpo_top.view.snapshot
+        if browse is None or browse.row is None:
+            self.notify("there is nothing here to take out", severity="warning", markup=False)
+            return None
+        if browse.column == ROLLOUTS:
+            return rollout_document(snapshot, browse.row)
+        return group_document(snapshot, browse.members.tolist())
+
+    def _copy(self, row: int) -> None:
+        """Copy a rollout's texts, as a whole and not as far as they are shown."""
+        read = whole(self.grpo_top.view.snapshot.read(row))
+        text = "\n\n".join(turn.text for turn in read.turns)
+        self.app.call_from_thread(export.copy, self, "the prompt and the completion", text)
+
+    def _search(self, search: Search) -> None:
+        """Run a search beside all else."""
+        work = partial(search.run, lambda progress, rows: self.post_message(Told(search, progress, rows)))
+        self.run_worker(work, thread=True, group="search")
 
     def _catch_up(self) -> None:
         self._later = None
@@ -322,6 +417,13 @@ class BrowserScreen(ReadingScreen):
             if width > 0:
                 widget.styles.width = width
 
+    def _draw_filter(self, browse: Browse) -> None:
+        error, searching = self._error, self._searching
+        counts = counts_row(browse) if not searching.running else []
+        said, column = (searching.trouble, None) if error is None else (str(error), error.column)
+        self._filter.set_class(self._filter.editing or bool(browse.filter) or error is not None, "-shown")
+        self._filter.show(joined([searching.words(browse), counts]), said, column)
+
     def _draw_preview(self, browse: Browse, view: View) -> None:
         if browse.row is None:
             self._preview.show(preview_frame(None), lambda _width, _height: [])
@@ -329,7 +431,8 @@ class BrowserScreen(ReadingScreen):
         subject = Subject(view.snapshot, browse.row)
         group = int(browse.groups[browse.group_at])
         seen, family = self.glances.get(browse.row), subject.name("family")
-        around = None if family is None else self._families.beside(view, group, family)
+        place = int(browse.catalogue.table["place"][group])
+        around = None if family is None or place < 0 else self._families.beside(view, place, family)
         glyphs = glyphs_of(self.app)
         self._preview.show(
             preview_frame(subject),

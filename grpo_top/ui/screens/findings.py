@@ -22,10 +22,12 @@ from grpo_top.ui.keys import (
     bindings,
 )
 from grpo_top.ui.panels.catalogue import panel_of, panel_of_stage
+from grpo_top.ui.rollouts.out import finding_document
 from grpo_top.ui.rollouts.texts import Texts
+from grpo_top.ui.screens import export
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.explain import ExplainScreen
-from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.screens.export import COPY_KEY, PAGER_KEY, WRITE_KEY, Exporting
 from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.canvas import Canvas
 
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 
     from grpo_top.ui.evidence.layout import Row
     from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.rollouts.out import Document
     from grpo_top.ui.view import View
 
 LIST, PAGE = "list", "page"
@@ -56,7 +59,9 @@ _KEYS = (
 _MORE = (
     Key("p", "panel", "p", "panel", "the panel that the finding belongs to"),
     Key("x", "explain", "x", "explain", "the detector's page: its rule, its knobs, what to try"),
-    Key("c", "copy", "c", "copy", "copy the finding's page as text", rank=1),
+    COPY_KEY._replace(what="copy the finding's page as text, through the terminal", rank=1),
+    WRITE_KEY._replace(what="write the finding and the rollouts that prove it to a file, as JSON or Markdown"),
+    PAGER_KEY._replace(what="open the same in $PAGER"),
     *(key._replace(word="", rank=4) for key in TIME_KEYS),
     BACK_KEY._replace(action="leave"),
     HELP_KEY,
@@ -66,7 +71,7 @@ _MORE = (
 )
 
 
-class FindingsScreen(ReadingScreen):
+class FindingsScreen(Exporting):
     """Every finding, first cause first.
 
     Args:
@@ -167,7 +172,10 @@ class FindingsScreen(ReadingScreen):
             self.action_other()
             return
         entry, page = self._entry, self._page
-        if entry is None or entry.finding is None or page is None or not page.groups:
+        if entry is None or entry.finding is None or page is None:
+            return
+        if not page.groups:
+            self.notify("no single rollout proves it: it follows from the trainer's own numbers")
             return
         rows = tuple(reference.row for reference in entry.finding.rollouts)
         if self._focus == LIST and len(rows) > 1:
@@ -199,8 +207,15 @@ class FindingsScreen(ReadingScreen):
             return
         glyphs = glyphs_of(self.app)
         page = finding_page(self.grpo_top.view, entry, COPY_WIDTH, self._excerpts.get, glyphs)
-        self.app.copy_to_clipboard(page_text(page, glyphs))
-        self.notify(f"{entry.key} is copied")
+        export.copy(self, entry.key, page_text(page, glyphs))
+
+    def document(self) -> Document | None:
+        """The selected finding with the rollouts that prove it."""
+        entry = self._entry
+        if entry is None or entry.finding is None:
+            self.notify("no finding is selected", severity="warning")
+            return None
+        return finding_document(self.grpo_top.view.snapshot, entry.finding)
 
     def on_canvas_clicked(self, event: Canvas.Clicked) -> None:
         """A click selects an entry of the list."""

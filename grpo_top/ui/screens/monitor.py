@@ -13,6 +13,7 @@ from grpo_top.ui.keys import (
     PAUSED_KEYS,
     QUIT_KEY,
     ROLLOUTS_KEY,
+    RUNS_KEY,
     TIME_KEYS,
     Key,
     bindings,
@@ -21,6 +22,7 @@ from grpo_top.ui.panels.catalogue import PANELS, next_of_stage, panel_of
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.widgets.banner import Banner
 from grpo_top.ui.widgets.findings_list import FindingsList
+from grpo_top.ui.widgets.fleet_box import FleetBox
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.latest_groups import LatestGroups
 from grpo_top.ui.widgets.metric_table import MetricTable
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
 COLUMNS = 2
 _AROUND = 3
 """Rows of title, triage strip and footer."""
+_FLEET_BELOW = 6
+"""Rows of the fleet at most, where it stands below the panels."""
+_LEAST_GROUPS = 8
+"""Rows of the latest groups at least, where the fleet stands above them."""
 
 
 class Layout(NamedTuple):
@@ -111,7 +117,9 @@ class MonitorScreen(RunScreen):
     )
     _MORE = (
         *(Key(str(stage), f"stage({stage})") for stage in range(9)),
+        Key("m", "app.metrics", "m", "", "the trainer's other numbers, under its own names"),
         Key("p", "open_panel", "p", "", "open the panel whole, the first cause's too"),
+        Key("F", "app.panel('fleet')", "F", "", "the fleet of samplers, where a Prometheus server is asked"),
     )
     _STAGES = Key(
         "0", "stage(0)", "0–8", "stage", "go to a stage's panel; 0, the log itself, to the findings", 1
@@ -123,6 +131,8 @@ class MonitorScreen(RunScreen):
         super().__init__()
         self._layout: Layout | None = None
         self._focus = PANELS[0].key
+        self._fleet_below = 0
+        """Rows of the fleet below the panels."""
         self._moved = False
         """Whether the focus was moved by hand; until then it follows the first cause."""
 
@@ -136,8 +146,10 @@ class MonitorScreen(RunScreen):
                 yield from (PanelBox(panel.key) for panel in PANELS[1::COLUMNS])
             with Vertical(id="rail"):
                 yield FindingsList()
+                yield FleetBox("fleet-beside")
                 yield LatestGroups()
         yield MetricTable()
+        yield FleetBox("fleet-below")
         yield Sentence()
 
     def show(self, view: View) -> None:
@@ -147,6 +159,7 @@ class MonitorScreen(RunScreen):
         if not self._moved:
             self._focus = cause or PANELS[0].key
         kind = "" if self._layout is None else self._layout.kind
+        self._show_fleet(view, kind)
         self.query_one("#grid").display = kind == "panels" and view.step is not None
         self.query_one(MetricTable).display = kind == "rows" and view.step is not None
         if kind == "sentence":
@@ -163,6 +176,7 @@ class MonitorScreen(RunScreen):
         """Paused, the keys that move in time come first."""
         rows = self._in_rows
         moves = self._MOVES[0]._replace(shown="↑↓", word="row") if rows else self._MOVES[0]
+        runs = (RUNS_KEY,) if self.grpo_top.has_runs else ()
         if self.grpo_top.view.cursor is not None:
             quiet = moves._replace(word="")
             return (
@@ -172,6 +186,7 @@ class MonitorScreen(RunScreen):
                 quiet,
                 self._STAGES._replace(word=""),
                 *self._MORE,
+                *runs,
                 HELP_KEY,
                 QUIT_KEY,
             )
@@ -182,6 +197,7 @@ class MonitorScreen(RunScreen):
             *TIME_KEYS,
             self._STAGES,
             *self._MORE,
+            *runs,
             HELP_KEY,
             COMMANDS_KEY,
             QUIT_KEY,
@@ -274,7 +290,7 @@ class MonitorScreen(RunScreen):
     def _show_panels(self, view: View) -> None:
         facts = [panel.facts(view) for panel in PANELS]
         layout = layout_of(*self.size)
-        total = self.size.height - _AROUND - layout.banner
+        total = self.size.height - _AROUND - layout.banner - self._fleet_below
         boxes = list(self.query(PanelBox))
         by_key = {box.name: box for box in boxes}
         for side in range(COLUMNS):
@@ -288,9 +304,29 @@ class MonitorScreen(RunScreen):
             height = findings.wanted_height(view, layout.rail, max(total // 3, 6))
             _set_height(findings, height)
             findings.show(view)
+            fleet = self.query_one("#fleet-beside", FleetBox)
+            rows = fleet.wanted_height(view, max(total - height - _LEAST_GROUPS, 0))
+            _show_box(fleet, rows, view)
             groups = self.query_one(LatestGroups)
-            _set_height(groups, total - height)
+            _set_height(groups, total - height - rows)
             groups.show(view)
+
+    def _show_fleet(self, view: View, kind: str) -> None:
+        """The fleet below what shows the run, where there is no rail for it; whole where there is no run."""
+        layout = layout_of(*self.size)
+        below = self.query_one("#fleet-below", FleetBox)
+        most = 0 if kind == "sentence" or layout.rail else 1 if kind == "rows" else _FLEET_BELOW
+        if view.step is None and kind != "sentence":
+            most = self.size.height - _AROUND - layout.banner
+        self._fleet_below = below.wanted_height(view, most)
+        _show_box(below, self._fleet_below, view)
+
+
+def _show_box(box: FleetBox, rows: int, view: View) -> None:
+    box.display = rows > 0
+    if rows:
+        _set_height(box, rows)
+        box.show(view)
 
 
 def _set_height(widget: Widget, height: int) -> None:

@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
 
-from textual.containers import Grid
-
-from grpo_top.text import safe
+from grpo_top.snapshot import Gone
 from grpo_top.ui.glyphs import glyphs_of
-from grpo_top.ui.keys import BACK_KEY, HELP_KEY, Key, bindings
+from grpo_top.ui.keys import bindings
 from grpo_top.ui.rollouts.against import Against
+from grpo_top.ui.rollouts.aligned import spoken
 from grpo_top.ui.rollouts.facts import Facts
 from grpo_top.ui.rollouts.frame import Frame, Shape
-from grpo_top.ui.rollouts.loops import loop_start
-from grpo_top.ui.rollouts.playing import TICKS_PER_SECOND, Playing, playing
-from grpo_top.ui.rollouts.replay_text import Sizes, path_row, sizes, text_frame
+from grpo_top.ui.rollouts.opponents import Opponent, first_opponent, opponents
+from grpo_top.ui.rollouts.out import rollout_document
+from grpo_top.ui.rollouts.pair import PairPage
+from grpo_top.ui.rollouts.replay_text import MIDDLE, Sizes, path_row, text_frame
+from grpo_top.ui.rollouts.sheet import Page, Sheet, Showing, laid_out, next_way
 from grpo_top.ui.rollouts.siblings import siblings_listing, step_groups_listing, strip_frame, strip_rows
 from grpo_top.ui.rollouts.subject import Subject
-from grpo_top.ui.rollouts.timeline import Length
-from grpo_top.ui.rollouts.turn_rows import Paint, against_section, page, record_page, record_text
-from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.ui.rollouts.texts import Texts
+from grpo_top.ui.rollouts.tokens import tokens_of
+from grpo_top.ui.rollouts.turn_rows import Paint, record_text
+from grpo_top.ui.rollouts.turns import turns_of
+from grpo_top.ui.screens import export
+from grpo_top.ui.screens.playing import PlayingScreen
+from grpo_top.ui.screens.reading import Found
+from grpo_top.ui.screens.replay_keys import REPLAY_KEYS
+from grpo_top.ui.widgets.ask_line import AskLine
 from grpo_top.ui.widgets.filter_line import Said
-from grpo_top.ui.widgets.framed_rows import FramedRows
+from grpo_top.ui.widgets.replay_grid import ReplayGrid
 from grpo_top.ui.widgets.time_bar import TimeBar
 from grpo_top.ui.widgets.triage_strip import TriageStrip
-from grpo_top.ui.widgets.virtual_list import VirtualList
-from grpo_top.ui.widgets.wrapped_text import WrappedText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual.app import ComposeResult
+    from textual.widgets import Input
 
-    from grpo_top.ui.rollouts.document import Fixed, Passage
+    from grpo_top.records import Rollout
+    from grpo_top.ui.rollouts.out import Document
     from grpo_top.ui.rollouts.texts import Whole
     from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.virtual_list import VirtualList
+
+_GROUP = 512
+"""Rollouts of a group whose texts are kept for the list of all of them."""
+_SEARCHED_AT_ONCE = 1_000_000
+"""Characters up to which a text is searched with every key; a longer one when the search is entered."""
+ROOMY = 110
+"""Columns from which on the time bar has labels."""
+_FULL = frozenset({Page.PAIR, Page.GROUP})
+"""Pages that take the facts' place as well where the window is not wide."""
 
 
-class ReplayScreen(ReadingScreen):
+class ReplayScreen(PlayingScreen, export.Exporting):
     """A rollout, played.
 
     Args:
@@ -47,32 +66,9 @@ class ReplayScreen(ReadingScreen):
 
     DEFAULT_CSS = """
     ReplayScreen Said.path { height: 1; }
-    ReplayScreen Grid { height: 1fr; grid-size: 2; }
     """
-    KEYS: ClassVar[tuple[Key, ...]] = (
-        Key("space", "play", "space", "play", "play and pause; at the end, from the beginning"),
-        Key("comma", "step(-1)", ", .", "step", "one word, or one turn, back or on"),
-        Key("full_stop", "step(1)"),
-        Key("1,2,3,4,5,6,7,8,9", "speed", "1–9", "speed", "how fast it plays", rank=2),
-        Key("home", "ends(-1)", "home end", "ends", "to the first word or turn; to the last one", rank=3),
-        Key("end", "ends(1)"),
-        Key("tab", "sibling(1)", "tab", "sibling", "the next rollout of its group; shift+tab the one before"),
-        Key("shift+tab", "sibling(-1)"),
-        Key("d", "diff", "d", "diff", "hold it against the best of its siblings, or not"),
-        Key("r", "raw", "r", "raw", "the record as JSON", rank=1),
-        Key("c", "copy", "c", "copy", "copy the text, or the record", rank=1),
-        Key("n", "along(1)", "n p", "", "the next or previous one of those that one came with"),
-        Key("p", "along(-1)"),
-        Key("N", "group(1)", "N P", "", "the next or previous group of the step"),
-        Key("P", "group(-1)"),
-        Key("up,k", "scroll(-1)", "↑↓", "", "scroll the text"),
-        Key("down,j", "scroll(1)"),
-        Key("pageup", "scroll_page(-1)", "pgup pgdn", "", "scroll by a page"),
-        Key("pagedown", "scroll_page(1)"),
-        BACK_KEY,
-        HELP_KEY,
-    )
-    BINDINGS = bindings([key for key in KEYS if key.action != "speed"]) + [
+    KEYS = REPLAY_KEYS
+    BINDINGS = bindings([key for key in REPLAY_KEYS if key.action != "speed"]) + [
         (str(speed), f"speed({speed})", "how fast it plays") for speed in range(1, 10)
     ]
 
@@ -80,45 +76,36 @@ class ReplayScreen(ReadingScreen):
         super().__init__()
         self._row = row
         self._rows = list(rows)
+        self._showing = Showing()
         self._subject: Subject | None = None
-        self._playing: Playing | None = None
+        self._opponent: Opponent | None = None
         self._against: Against | None = None
+        self._pair: PairPage | None = None
+        self._spoken: Texts[str] = Texts(_spoken, _GROUP)
+        self._record: tuple[int, str | None] = (-1, None)
+        """Row, and its record once that has been read."""
         self._opened: tuple[object, ...] = ()
-        self._loop: float | None = None
-        self._diff, self._raw = True, False
-        self._record: tuple[int, str] | None = None
 
     def body(self) -> ComposeResult:
         """The path; the text and the facts beside it; the group under it; the time bar."""
         self._path = Said()
         self._path.add_class("path")
-        self._text, self._facts = WrappedText(), FramedRows()
-        self._siblings, self._groups = VirtualList(name="siblings"), VirtualList(name="groups")
-        self._difference, self._strip = FramedRows(), FramedRows()
+        self._search = AskLine()
+        self._parts = ReplayGrid()
+        self._text = self._parts.text
         self._time = TimeBar()
         yield self._path
-        self._grid = Grid()
-        with self._grid:
-            yield self._text
-            yield self._facts
-            yield self._siblings
-            yield self._difference
-            yield self._groups
-            yield self._strip
+        yield self._search
+        yield self._parts
         yield self._time
-
-    def on_mount(self) -> None:
-        """The one timer: it stands still while nothing is played."""
-        self._timer = self.set_interval(1 / TICKS_PER_SECOND, self._tick, pause=True)
 
     def show(self, view: View) -> None:
         """Draw a view; what is played goes on where it is."""
-        if (
-            self._subject is None
-            or self._subject.snapshot is not view.snapshot
-            or self._subject.row != self._row
-        ):
-            self._subject = Subject(view.snapshot, self._row, self._subject)
+        subject = self._subject
+        if subject is None or subject.snapshot is not view.snapshot or subject.row != self._row:
+            self._subject = Subject(view.snapshot, self._row, subject)
+            if subject is None or subject.row != self._row:
+                self._opponent = first_opponent(self._subject)
         self.draw()
         self.fetch()
 
@@ -131,13 +118,13 @@ class ReplayScreen(ReadingScreen):
         self.glances.want_nothing()
         whole = self.wholes.get(self._row)
         self._compare(view, subject, whole)
-        if self._playing is None and whole is not None:
-            self._take_position(subject, whole)
+        if self.playing is None and whole is not None:
+            self.begin(subject, whole)
         self._open(subject, whole)
-        self._siblings.show(siblings_listing(subject, self.glances, glyphs), subject.place)
+        self._parts.members.show(siblings_listing(subject, self.glances, glyphs), subject.place)
         groups = step_groups_listing(view, subject, self.glances, glyphs)
-        self._groups.show(groups, subject.group)
-        shared = self._lay_out(self._groups.wanted_rows if subject.batch is not None else 0)
+        self._parts.groups.show(groups, subject.group)
+        shared = self._lay_out()
         facts = Facts(view, subject, whole, glyphs)
         narrow = not shared.siblings and not shared.beside_all and shared.strip > 0
         frame = (
@@ -145,16 +132,24 @@ class ReplayScreen(ReadingScreen):
             if narrow
             else Frame([("Facts", "text bold")], [("as logged", "dim")])
         )
-        self._facts.show(frame, facts.rows)
-        self._strip.show(strip_frame(subject, glyphs), lambda wide, _: strip_rows(subject, wide, glyphs))
-        self._draw_difference()
-        place = (
-            (self._rows.index(self._row), len(self._rows))
-            if self._row in self._rows and len(self._rows) > 1
-            else None
+        self._parts.facts.show(frame, facts.rows)
+        self._parts.strip.show(
+            strip_frame(subject, glyphs), lambda wide, _: strip_rows(subject, wide, glyphs)
         )
+        self._draw_difference()
+        along = self._row in self._rows and len(self._rows) > 1
+        place = (self._rows.index(self._row), len(self._rows)) if along else None
         self._path.show(path_row(subject, self.glances.get(self._row), place, width, glyphs))
         self._draw_played()
+
+    def fetch(self) -> None:
+        """Read what was asked for while drawing."""
+        super().fetch()
+        self._start(self._spoken)
+        whole = self.wholes.get(self._row)
+        if self._showing.page is Page.RECORD and self._record[0] != self._row and whole is not None:
+            self._record = self._row, None
+            self.run_worker(partial(self._read_record, self._row, whole), thread=True, group="record")
 
     def on_resize(self) -> None:
         """Share the window out anew."""
@@ -164,36 +159,39 @@ class ReplayScreen(ReadingScreen):
         """Go to the rollout, or the group, that was clicked."""
         if self._subject is None:
             return
-        if message.list is self._siblings:
+        if message.list is self._parts.members:
             self._go(self._subject.rows[max(0, min(message.position, len(self._subject.rows) - 1))])
         else:
             self.action_group(message.position - self._subject.group)
 
-    def action_play(self) -> None:
-        """Play or pause."""
-        if self._playing is not None:
-            self._play(self._playing.toggled())
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search for what is being written, where that takes no time."""
+        document = self._text.document
+        if not event.value or document is None or document.size <= _SEARCHED_AT_ONCE:
+            self._look_for(event.value)
 
-    def action_step(self, by: int) -> None:
-        """One word or turn on, or back."""
-        if self._playing is not None:
-            self._play(self._playing.step(by).stopped())
-
-    def action_speed(self, speed: int) -> None:
-        """Play faster or slower."""
-        if self._playing is not None:
-            self._play(self._playing.at_speed(speed))
-
-    def action_ends(self, which: int) -> None:
-        """To the beginning or the end."""
-        if self._playing is not None:
-            self._play(self._playing.to_end() if which > 0 else self._playing.to_start().stopped())
+    def on_input_submitted(self) -> None:
+        """Search, and give the keys back."""
+        if self._search.input.value != self._text.inside.text:
+            self._look_for(self._search.input.value)
+        self.set_focus(None)
+        self._draw_played()
 
     def action_sibling(self, by: int) -> None:
         """To another rollout of the group, round and round."""
         if self._subject is not None:
             rows = self._subject.rows
             self._go(rows[(self._subject.place + by) % len(rows)])
+
+    def action_next(self, by: int) -> None:
+        """To the next or previous hit of a search; without one, along the evidence, or to the next group."""
+        if self._text.inside.hits:
+            self._text.next_hit(by)
+            self._draw_played()
+        elif by > 0:
+            self.action_along(1)
+        else:
+            self.action_group(1)
 
     def action_along(self, by: int) -> None:
         """To another one of those that one came with."""
@@ -223,23 +221,61 @@ class ReplayScreen(ReadingScreen):
 
     def action_diff(self) -> None:
         """Show the difference, or not."""
-        self._diff = not self._diff
+        self._choose(replace(self._showing, diff=not self._showing.diff, page=Page.TEXT))
+
+    def action_opponent(self) -> None:
+        """Hold it against the next of those that it can be held against."""
+        if self._subject is None or not (known := opponents(self._subject)):
+            return
+        at = known.index(self._opponent) if self._opponent in known else -1
+        self._opponent, self._against = known[(at + 1) % len(known)], None
+        self._choose(replace(self._showing, diff=True, page=Page.TEXT))
+
+    def action_page(self, name: str) -> None:
+        """Show another page, or the text again."""
+        page = Page(name)
+        self._choose(replace(self._showing, page=Page.TEXT if self._showing.page is page else page))
+
+    def action_tokens(self) -> None:
+        """Colour tokens in the next way, or not."""
+        whole = self.wholes.get(self._row)
+        if whole is not None:
+            way = next_way(tokens_of(whole), self._showing.tokens)
+            self._choose(replace(self._showing, tokens=way, page=Page.TEXT))
+
+    def action_loops(self) -> None:
+        """Mark loops, and go to where the first one begins; or not."""
+        self._choose(replace(self._showing, loops=not self._showing.loops, page=Page.TEXT))
+
+    def action_search(self) -> None:
+        """Write what to search for."""
+        self._search.ask(value=self._text.inside.text)
         self._redraw()
 
-    def action_raw(self) -> None:
-        """Show the record instead of the text, or the text again."""
-        self._raw = not self._raw
-        self._redraw()
+    async def action_leave(self) -> None:
+        """Back one layer: out of the search, out of another page than the text, out of the replay."""
+        if self._search.editing or self._text.inside.text:
+            self._search.input.value = ""
+            self.set_focus(None)
+            self._look_for("")
+            self._redraw()
+        elif self._showing.page is not Page.TEXT:
+            self._choose(replace(self._showing, page=Page.TEXT))
+        else:
+            await self.grpo_top.action_back()
 
     def action_copy(self) -> None:
         """Copy the record where it is shown, else what was said."""
         whole = self.wholes.get(self._row)
-        if whole is None or whole.rollout is None:
-            self.notify("there is no text to copy", severity="warning", markup=False)
-            return
-        said = "\n\n".join(turn.text for turn in whole.turns)
-        self.app.copy_to_clipboard(safe(self._record_text(whole) if self._raw else said, newlines=True))
-        self.notify("copied the record" if self._raw else "copied the text", markup=False)
+        if self._showing.page is Page.RECORD:
+            export.copy(self, "the record", self._record[1] or "")
+        else:
+            turns = () if whole is None else whole.turns
+            export.copy(self, "the text", "\n\n".join(turn.text for turn in turns))
+
+    def document(self) -> Document:
+        """The rollout."""
+        return rollout_document(self.grpo_top.view.snapshot, self._row)
 
     # ---- inside
 
@@ -247,125 +283,141 @@ class ReplayScreen(ReadingScreen):
         self.draw()
         self.fetch()
 
+    def _choose(self, showing: Showing) -> None:
+        self._showing = showing
+        self._redraw()
+
     def _go(self, row: int) -> None:
         """Show another rollout."""
-        self._row, self._playing, self._against = row, None, None
-        self._timer.pause()
+        self._row, self._against, self._pair = row, None, None
+        self.halt()
         self.show(self.grpo_top.view)
 
-    def _take_position(self, subject: Subject, whole: Whole) -> None:
-        """Take the position in a text that has been read."""
-        self._playing = playing(whole.turns)
-        text = self._playing.text
-        at = loop_start(text) if subject.flag("loop") and not self._playing.by_turns else None
-        self._loop = at / len(text) if at is not None and text else None
-
-    def _play(self, position: Playing) -> None:
-        """Take another position, and draw what it changes."""
-        self._playing = position
-        if position.running:
-            self._timer.resume()
-        else:
-            self._timer.pause()
-        turn, offset = position.turn, position.current[0]
+    def draw_played(self, turn: int, offset: int) -> None:
+        """Draw another position; what was played last is to be in sight."""
         self._text.reveal(turn, offset)
         self._draw_played()
 
-    def _tick(self) -> None:
-        if self._playing is not None:
-            self._play(self._playing.tick())
-
     def _draw_played(self) -> None:
-        """Draw what playing changes: the text, the time bar."""
-        subject, position = self._subject, self._playing
+        """Draw what playing, scrolling and searching change: the text, the time bar, the search."""
+        subject, position, page = self._subject, self.playing, self._showing.page
         if subject is None:
             return
-        glyphs, width = glyphs_of(self.app), self.size.width
-        frame = text_frame(subject, position, width, self._text.more(), raw=self._raw)
-        paint = Paint(position, glyphs) if position is not None and not self._raw else None
+        frame = text_frame(subject, position, self.size.width, self._text.more(), page)
+        paint = Paint(position, glyphs_of(self.app)) if position is not None and page is Page.TEXT else None
         self._text.show(frame, paint)
-        tokens, budget = subject.whole("completion_tokens"), subject.budget
-        end = subject.name("finish") or subject.name("termination")
+        inside = self._text.inside
+        self._search.show([(inside.words(), "text")] if inside.text else [])
         if position is not None:
-            self._time.show(position, Length(tokens, budget, end, subject.flag("truncated"), self._loop))
+            self._time.show(position, self.length)
 
     def _compare(self, view: View, subject: Subject, whole: Whole | None) -> None:
-        """Compare it with the best sibling, once both have been read."""
-        if not self._diff or whole is None or whole.rollout is None or self._against is not None:
-            return
-        best = subject.best()
-        other = None if best is None else self.wholes.get(best)
-        if best is not None and other is not None and other.rollout is not None:
-            self._against = Against(view, subject, whole, Subject(view.snapshot, best), other)
+        """Compare it with its opponent, and the best with the worst, once their texts have been read."""
+        opponent = self._opponent
+        if self._showing.diff and opponent is not None and self._against is None:
+            other = self.wholes.get(opponent.row)
+            if (
+                whole is not None
+                and whole.rollout is not None
+                and other is not None
+                and other.rollout is not None
+            ):
+                self._against = Against(
+                    view, subject, whole, Subject(view.snapshot, opponent.row), other, opponent
+                )
+        if (
+            self._showing.page is Page.PAIR
+            and self._pair is None
+            and (rows := subject.extremes()) is not None
+        ):
+            best, worst = map(self.wholes.get, rows)
+            if best is not None and worst is not None:
+                sides = Subject(view.snapshot, rows[0]), Subject(view.snapshot, rows[1])
+                self._pair = PairPage(sides, (best, worst))
+
+    def _sheet(self) -> Sheet:
+        """The page that is chosen."""
+        if self._subject is None:
+            raise RuntimeError("nothing has been shown yet")
+        whole = self.wholes.get(self._row)
+        inline = self._showing.diff and self.size.width < 150
+        record = self._record[1] if self._record[0] == self._row else None
+        return Sheet(
+            self._subject,
+            whole,
+            self._showing,
+            glyphs_of(self.app),
+            self._against if inline else None,
+            record,
+            self._pair,
+            self._spoken.get,
+        )
 
     def _open(self, subject: Subject, whole: Whole | None) -> None:
         """Lay out another page, where what it shows is another thing."""
-        wide = self.size.width >= 150
-        against = None if wide or not self._diff else self._against
-        what = (self._row, whole is None, self._raw, against is not None, self.size.width)
+        sheet = self._sheet()
+        read = (
+            sum(self._spoken.get(row) is not None for row in subject.rows)
+            if self._showing.page is Page.GROUP
+            else len(sheet.record or "")
+        )
+        what = (
+            (self._row, self._showing.page),
+            *(whole is None, self._showing, sheet.against, sheet.pair, read, self.size.width),
+        )
         if what == self._opened:
             return
-        same = bool(self._opened) and self._opened[0] == self._row and self._opened[2] == self._raw
+        same = bool(self._opened) and self._opened[0] == what[0]
         self._opened = what
-        glyphs = glyphs_of(self.app)
+        self._text.open(sheet.pieces, keep_place=same)
+        self._text.mark(sheet.markers())
 
-        def make(width: int) -> list[Fixed | Passage]:
-            if self._raw and whole is not None and whole.rollout is not None:
-                return record_page(self._record_text(whole), glyphs)
-            pieces = page(subject, whole, width, glyphs)
-            return pieces if against is None else [*pieces, *against_section(against, width, glyphs)]
+    def _look_for(self, text: str) -> None:
+        self._text.look_for(text)
+        self._draw_played()
 
-        self._text.open(make, keep_place=same)
+    def _read_record(self, row: int, whole: Whole) -> None:
+        """In a thread: the line that a rollout was read from, else what was understood of it."""
+        line = self.grpo_top.view.snapshot.raw(row)
+        if whole.rollout is not None:
+            text = record_text(whole.rollout) if line is None else laid_out(line)
+            self.post_message(Found(partial(self._keep_record, row, text)))
 
-    def _record_text(self, whole: Whole) -> str:
-        if self._record is None or self._record[0] != self._row:
-            self._record = (self._row, record_text(whole.rollout) if whole.rollout is not None else "")
-        return self._record[1]
+    def _keep_record(self, row: int, text: str) -> None:
+        self._record = row, text
 
     def _draw_difference(self) -> None:
         against, glyphs = self._against, glyphs_of(self.app)
-        off = [("d", "accent bold"), (" off", "dim")]
+        keys = [("d", "accent bold"), (" off", "dim"), ("   D", "accent bold"), (" next", "dim")]
         if against is None:
             title = [("Against the best sibling", "text bold")]
-            self._difference.show(
-                Frame(title, off),
-                lambda _width, _height: [[(" every known reward of the group is the same", "dim")]],
+            why = "" if self._subject is None or self._opponent is not None else self._subject.no_best
+            self._parts.difference.show(
+                Frame(title, keys),
+                lambda _width, _height: [[(f" {why}", "dim")]],
             )
             return
-        first, _, number = against.title.partition(", ")
-        frame = Frame([(first.capitalize(), "text bold"), (f"  {number}", "dim")], off)
-        self._difference.show(frame, lambda width, height: against.dock(width, height, glyphs))
+        first, _, number = against.title.rpartition(", ")
+        frame = Frame([(first[0].upper() + first[1:], "text bold"), (f"  {number}", "dim")], keys)
+        self._parts.difference.show(frame, lambda width, height: against.dock(width, height, glyphs))
 
-    def _lay_out(self, groups: int) -> Sizes:
-        """Give each part its place in the grid."""
+    def _lay_out(self) -> Sizes:
+        """Give each part its place."""
         width = self.size.width
-        around = 3 + (width >= 100) + (2 if width >= 110 else 1)
-        height = max(1, self.size.height - around)
-        wanted = self._text.height_for(max(20, width - 60), max(4, height)) if width >= 150 else 0
-        inner, glyphs = max(20, width - 62), glyphs_of(self.app)
-        against = (
-            0
-            if not self._diff
-            else 3
-            if self._against is None
-            else 2 + self._against.dock_height(inner, glyphs)
+        around = 3 + (width >= MIDDLE) + (2 if width >= ROOMY else 1) + self._search.has_class("-shown")
+        self.query_one(TriageStrip).display = width >= MIDDLE
+        self._time.styles.height = 2 if width >= ROOMY else 1
+        full = self._showing.page in _FULL
+        return self._parts.share_out(
+            width,
+            max(1, self.size.height - around),
+            difference=self._showing.diff and self._showing.page is Page.TEXT,
+            against=self._against,
+            members=self._showing.page is not Page.GROUP,
+            groups=self._subject is not None and self._subject.batch is not None,
+            full=full,
         )
-        shared = sizes(width, height, wanted, self._siblings.wanted_rows, against, groups)
-        self.query_one(TriageStrip).display = width >= 100
-        self._time.styles.height = 2 if width >= 110 else 1
-        rows = [shared.top]
-        for widget, size in (
-            (self._siblings, shared.siblings),
-            (self._difference, shared.against),
-            (self._groups, shared.groups),
-            (self._strip, shared.strip),
-        ):
-            widget.display = size > 0
-            widget.styles.column_span = 1 if shared.beside_all else 2
-            if size > 0:
-                rows.append(size)
-        grid = self._grid.styles
-        grid.grid_columns = (shared.text, width - shared.text)
-        grid.grid_rows = tuple(rows)
-        self._facts.styles.row_span = len(rows) if shared.beside_all else 1
-        return shared
+
+
+def _spoken(rollout: Rollout | Gone) -> str:
+    return rollout.reason if isinstance(rollout, Gone) else spoken(turns_of(rollout))

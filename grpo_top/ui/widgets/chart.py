@@ -63,6 +63,8 @@ class ChartSpec:
     """Whether values start at 0; None lets the data say (see `value_axis`)."""
     total_steps: int | None = None
     """The run's planned end, if known: the axis ends there when it is near."""
+    holds: tuple[float, ...] = ()
+    """Values that the axis reaches besides its own: those of charts that stand on the same scale."""
     mean: bool = True
     """Whether the line is the 20-step mean; else the values themselves, without dots."""
     role: str = "series1"
@@ -155,6 +157,7 @@ class _Drawing:
         seen = [spec.values, self.line]
         seen += [] if spec.second is None or self.second is None else [self.second]
         seen += [] if spec.points is None else [spec.points[1]]
+        seen.append(np.array(spec.holds, np.float64))
         known = np.concatenate([part[np.isfinite(part)] for part in seen])
         limit = spec.limit.value if spec.limit and math.isfinite(spec.limit.value) else None
         if spec.log:

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
     from grpo_top.ui.widgets.runs import Row
 
-HINT = "reward<0.5  family=carry  truncated  lag>2  step=100..120; tab completes a field"
+HINT = "reward<0.5  family=carry  truncated  lag>2  step=100..120; plain words search prompts and completions"
 
 
 class Said(Rows):
     """One line that is given from outside: at both of its ends."""
 
-    def __init__(self, left: Row | None = None) -> None:
+    def __init__(self, left: Row | None = None, right: Row | None = None) -> None:
         super().__init__()
         self._left: Row = left or []
-        self._right: Row = []
+        self._right: Row = right or []
 
     def show(self, left: Row, right: Row | None = None) -> None:
         """Say something else."""
@@ -74,10 +74,14 @@ class FilterLine(Vertical):
         """Whether keys go into the input."""
         return self.input.has_focus
 
-    def show(self, counts: Row, error: str = "", column: int = 0) -> None:
-        """Say what the filter finds, or what is wrong with it."""
+    def show(self, counts: Row, error: str = "", column: int | None = 0) -> None:
+        """Say what the filter finds, or what is wrong: with the term at a column, or, at None, with the search."""
         self.set_class(bool(error), "-wrong")
         glyphs = glyphs_of(self.app)
         hint: Row = [("  ", ""), (HINT, "faint")] if self.editing and not self.input.value else []
         self._counts.show(hint, [*counts, (" ", "")])
-        self._error.show([(" " * (3 + column), ""), ("^ ", "warn bold"), (safe(glyphs.plain(error)), "warn")])
+        said = (safe(glyphs.plain(error)), "warn")
+        if column is None:
+            self._error.show([("   ", ""), said])
+        else:
+            self._error.show([(" " * (3 + column), ""), ("^ ", "warn bold"), said])

@@ -15,7 +15,7 @@ from grpo_top.ui.widgets.strips import fit, reward_strip
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
-    from grpo_top.facts import Batch
+    from grpo_top.batch import Batch
     from grpo_top.records import Rollout
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.view import View

@@ -74,6 +74,9 @@ def freshness(view: View, glyphs: Glyphs) -> Freshness:
         return Freshness("fail bold", glyphs.fail, f"{rules} off")
     if snapshot.finished:
         return Freshness("text", glyphs.ok, "finished")
+    down = sum(source.state == "error" for source in snapshot.sources)
+    if down:
+        return Freshness("warn bold", glyphs.warn, f"{down} of {len(snapshot.sources)} sources down")
     if snapshot.last_record_time is None:
         return Freshness("info", glyphs.unknown, "waiting")
     age = max(view.now - snapshot.last_record_time, 0.0)

@@ -10,9 +10,10 @@ from grpo_top.ui.rollouts.frame import Frame
 from grpo_top.ui.widgets.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from grpo_top.ui.rollouts.document import Paint
+    from grpo_top.ui.rollouts.marks import Marker
     from grpo_top.ui.widgets.runs import Row
 
     Make = Callable[[int], list[Fixed | Passage]]
@@ -27,6 +28,7 @@ class WrappedText(Rows):
         self._frame = Frame()
         self._make: Make | None = None
         self._document: Document | None = None
+        self._markers: Sequence[Marker] = ()
         self._paint: Paint | None = None
         self._top = Place(0, 0)
 
@@ -36,6 +38,12 @@ class WrappedText(Rows):
         if not keep_place:
             self._top = Place(0, 0)
 
+    def mark(self, markers: Sequence[Marker]) -> None:
+        """Mark other parts of the page, and of those that are opened after it."""
+        self._markers = markers
+        if self._document is not None:
+            self._document.mark(markers)
+
     def show(self, frame: Frame, paint: Paint | None) -> None:
         """Draw the page in another light."""
         self._frame, self._paint = frame, paint
@@ -43,9 +51,25 @@ class WrappedText(Rows):
 
     def reveal(self, turn: int, offset: int) -> None:
         """Scroll, where it is out of sight, so that an offset of a turn's text is seen."""
-        document, rows = self._document, self._room(self.size.height)
+        document = self._document
         place = None if document is None else document.find(turn, offset)
-        if document is None or place is None:
+        if place is not None:
+            self.reveal_place(place)
+
+    @property
+    def document(self) -> Document | None:
+        """The page as it is wrapped; None before it was drawn."""
+        return self._document
+
+    @property
+    def top(self) -> Place:
+        """The first row that is seen."""
+        return self._top
+
+    def reveal_place(self, place: Place) -> None:
+        """Scroll, where it is out of sight, so that a row is seen."""
+        document, rows = self._document, self._room(self.size.height)
+        if document is None or place.piece >= len(document.pieces):
             return
         if place < self._top:
             self._top = place
@@ -78,11 +102,15 @@ class WrappedText(Rows):
             return []
         document = self._document
         if document is None or document.width != inner:
-            document = self._document = Document(self._make(inner), inner)
+            document = self._document = Document(self._make(inner), inner, self._markers)
             self._top = self._resumed(document)
+            self.made(document)
         self._top = self._held(document, self._top, room)
         rows = [document.row(place, self._paint) for place in document.places(self._top, room)]
         return self._frame.around(rows, width, height, glyphs_of(self.app))
+
+    def made(self, document: Document) -> None:
+        """Called once a page has been wrapped, before it is drawn."""
 
     def on_mouse_scroll_down(self) -> None:
         """Scroll down."""

@@ -1,0 +1,79 @@
+"""`grpo-top` and `demo`: the screen, or what `check` prints where there is none."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from grpo_top.commands.checking import check, print_check
+from grpo_top.commands.opening import OK, Wrong, for_run, read, settings_of, where_of
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def monitor(options: argparse.Namespace) -> int:
+    """Show a run until the user leaves."""
+    if not _on_a_terminal():
+        options.json, options.series, options.fail_on, options.all = False, False, "fail", False
+        options.follow = False
+        return check(options)
+    from grpo_top.endpoint_options import fleets_of, network_of, samplers_of
+    from grpo_top.ui.app import run
+
+    settings = settings_of(options)
+    try:
+        network, fleets = network_of(options), fleets_of(options)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+    return run(
+        where_of(options),
+        settings,
+        format_name=options.format,
+        ascii_only=options.ascii,
+        theme=options.theme,
+        network=network,
+        samplers=samplers_of(options, live=True),
+        fleets=fleets,
+        which=options.run,
+        one_run=options.one_run,
+        settings_of=lambda found: settings_of(for_run(options, found)),
+    )
+
+
+def _on_a_terminal() -> bool:
+    """Whether there is a screen: Textual draws on standard error, and what is piped onwards is no screen either."""
+    return sys.stdout.isatty() and sys.stderr.isatty()
+
+
+def demo(options: argparse.Namespace) -> int:
+    """Show a recording that plays."""
+    import tempfile
+    from pathlib import Path
+
+    from grpo_top.demo.player import Player, play_all
+    from grpo_top.demo.recordings import RECORDINGS, find
+
+    if options.list:
+        for recording in RECORDINGS:
+            print(f"{recording.name:<16} {recording.what}")
+        return OK
+    try:
+        recording = find(options.fault)
+    except ValueError as error:
+        raise Wrong(str(error)) from error
+    settings = settings_of(options)
+    with tempfile.TemporaryDirectory(prefix="grpo-top-demo-") as name:
+        directory = Path(name)
+        if not _on_a_terminal():
+            play_all(recording, directory)
+            options.where, options.format, options.run, options.one_run = [name], None, None, False
+            return print_check(read(options), as_json=False, series=False, fail_on="never")
+        from grpo_top.ui.app import run
+
+        player = Player(recording, directory, options.speed)
+        player.start()
+        try:
+            return run([name], settings, format_name=None, ascii_only=options.ascii, theme=options.theme)
+        finally:
+            player.stop()
