@@ -49,13 +49,15 @@ def loaded_after_command(*arguments: str) -> set[str]:
 
 
 def module_names(*, screen: bool) -> list[str]:
-    """Modules of the package: those of the screen, or all others but `__main__`, which would run."""
+    """Modules of the package: those of the screen, or all others but `__main__`, which would run, and what is for
+    a trainer's process, where transformers is installed.
+    """
     paths = (path.relative_to(ROOT).with_suffix("") for path in sorted((ROOT / "grpo_top").rglob("*.py")))
     names = (".".join(path.parts).removesuffix(".__init__") for path in paths)
     return [
         name
         for name in names
-        if (name.split(".")[1:2] == ["ui"]) is screen and not name.endswith(".__main__")
+        if (name.split(".")[1:2] == ["ui"]) is screen and not name.endswith((".__main__", ".trl_callback"))
     ]
 
 

@@ -9,7 +9,7 @@ from grpo_top.grades import RIGHT, WRONG, agreement, compare, score_words, value
 from grpo_top.snapshot import Status
 from grpo_top.text import first_line, safe
 from grpo_top.ui.glyphs import STATUS_ROLES
-from grpo_top.ui.rollouts.layout import cell, joined, told
+from grpo_top.ui.rollouts.layout import cell, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,6 +44,7 @@ def asked_rows(sitting: Sitting, subject: Subject, kept: str, width: int, glyphs
         rows += [[(" note      ", "dim"), (first_line(sitting.note, max(8, width - 12)), "text")], []]
     rows += [_fact(label, value) for label, value in _facts(subject)]
     rows += [[], [(" so far    ", "dim"), *_strip(sitting, glyphs)]]
+    rows.append(_fact("", f"{numbers.part_of(sitting.scored, len(sitting.rows))} scored"))
     if kept:
         rows += [[], *told(f"{glyphs.warn} not kept beyond this session: {safe(kept)}", width, "warn")]
     return rows
@@ -194,7 +195,7 @@ def _strip(sitting: Sitting, glyphs: Glyphs) -> Row:
             row.append(("s", "dim"))
         else:
             row.append(({RIGHT: "1", WRONG: "0"}.get(said.score, "v"), "text"))
-    return joined([row, [(numbers.part_of(sitting.scored, len(sitting.rows)), "dim")]])
+    return row
 
 
 def _counts(label: str, first: tuple[int, str], second: tuple[int, str]) -> Row:

@@ -188,6 +188,8 @@ class BrowserScreen(Exporting):
         if browse is None or view is None:
             return
         self.glances.want_nothing()
+        if browse.row is not None:
+            self.glances.get(browse.row)  # asked for first, it is read first
         self._lay_out()
         at = browse.column
         self._steps.show(steps_listing(view, browse, glyphs, focused=at == STEPS), browse.step_at)
