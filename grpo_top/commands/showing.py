@@ -19,7 +19,7 @@ def monitor(options: argparse.Namespace) -> int:
         options.follow = False
         return check(options)
     from grpo_top.endpoint_options import fleets_of, network_of, samplers_of
-    from grpo_top.ui.app import run
+    from grpo_top.ui.launch import run
 
     settings = settings_of(options)
     try:
@@ -69,7 +69,7 @@ def demo(options: argparse.Namespace) -> int:
             play_all(recording, directory)
             options.where, options.format, options.run, options.one_run = [name], None, None, False
             return print_check(read(options), as_json=False, series=False, fail_on="never")
-        from grpo_top.ui.app import run
+        from grpo_top.ui.launch import run
 
         player = Player(recording, directory, options.speed)
         player.start()

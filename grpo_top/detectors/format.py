@@ -8,7 +8,15 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
-from grpo_top.detectors.forms import COMPONENTS_KEPT, FormAlone, Rise, components, content_components
+from grpo_top.detectors.forms import (
+    COMPONENTS_KEPT,
+    SHARE_EVERY,
+    FormAlone,
+    FormShare,
+    Rise,
+    components,
+    content_components,
+)
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import LateShare, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
@@ -137,6 +145,7 @@ class FormatExploit(SeriesDetector):
         Knob("sustain", 5, "consecutive steps"),
         Knob("stalled", 60, "rows without a gain of content over which form alone must have risen"),
         Knob("form_rise", 0.3, "share of its own range by which a form component must have risen over them"),
+        Knob("share", 0.8, "share of the reward from which it is remarked that form earns most of it"),
     )
     page = Page(
         what=(
@@ -156,7 +165,9 @@ class FormatExploit(SeriesDetector):
             "one is above the first, it does not fire. Fires too, later in a run, when a form component rises "
             "by `form_rise` of its range, and by `rise` of the reward range, while content, which had risen "
             "before, has gained nothing for `stalled` rows. Without content components or evaluations it "
-            "cannot judge."
+            "cannot judge. Remarks, and no more, where the reward is a sum of its components (least squares over "
+            "60 rows or more tell their weights) and form earns `share` of it over the last 20 rows, twice 10 "
+            "rows apart."
         ),
         try_next=(
             "Read ten answers that earn well: are they empty in a correct form?",
@@ -176,6 +187,7 @@ class FormatExploit(SeriesDetector):
     sustain: float
     stalled: float
     form_rise: float
+    share: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
@@ -187,6 +199,7 @@ class FormatExploit(SeriesDetector):
         """Suite → the first evaluation, the newest one, and how many there were."""
         self._streak, self._alone_streak = Streak(), Streak()
         self._alone = FormAlone()
+        self._form, self._mostly_form = FormShare(), Streak()
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Take evaluations and components in, whatever else the step carries."""
@@ -198,9 +211,16 @@ class FormatExploit(SeriesDetector):
         self._alone.add(facts)
         rise = self._form_alone(facts)
         self._alone_streak.update(rise is not None, facts.step)
-        if rise is None or verdict.status >= Status.WARN:
+        self._form.add(facts, self._alone.late)
+        share = self._form.share
+        self._mostly_form.update(share is not None and share >= self.share, facts.step)
+        if verdict.status >= Status.WARN:
             return verdict
-        return sustained(self._alone_streak, self.sustain, Status.WARN, rise.now - rise.before, None)
+        if rise is not None:
+            verdict = sustained(self._alone_streak, self.sustain, Status.WARN, rise.now - rise.before, None)
+        if verdict.status < Status.WARN and self._mostly_form.length > SHARE_EVERY:
+            return Verdict(Status.INFO, share, self.share, self._mostly_form.since)
+        return verdict
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare the late window with the first steps."""
@@ -233,7 +253,16 @@ class FormatExploit(SeriesDetector):
 
     def describe(self, facts: StepFacts) -> Details:
         """What fell, what rose, and what did not."""
-        rise = self._form_alone(facts)
+        rise, mostly = self._form_alone(facts), self._mostly_form
+        sudden = max(self._streak.length, self._alone_streak.length) >= self.sustain
+        if mostly.length > SHARE_EVERY and not sudden:
+            return Details(
+                f"{numbers.share(self._form.share)} of the reward is earned by the form of answers, since step "
+                f"{mostly.since}",
+                {"form_share": self._form.share, "since": mostly.since},
+                self.proof(facts, _best_first),
+                (self.page.try_next[2], self.page.try_next[1], self.page.try_next[3]),
+            )
         if rise is not None and self._streak.length < self.sustain:
             return Details(
                 f"{rise.name} {numbers.value(rise.before)} → {numbers.value(rise.now)} since step {rise.since}, while "

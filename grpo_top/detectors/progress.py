@@ -124,7 +124,8 @@ class RewardPlateau(SeriesDetector):
         decides=(
             "Remarks when the mean reward has no significant trend (Mann-Kendall at 1%) over the last `share` "
             "of the run, `min_steps` steps or more, and the best mean over 20 steps lies `back` of the run "
-            "back; a mean that is higher than it by no more than chance explains is no better one. Of a long run means of neighbouring steps are compared."
+            "back; a mean that is higher than it by no more than chance explains is no better one. Of a long run "
+            "means of neighbouring steps are compared."
         ),
         try_next=(
             "Select a checkpoint on held-out tasks; the training reward only says that something levelled off",

@@ -47,7 +47,11 @@ class DegenerateGroups(SeriesDetector):
     knobs = (
         Knob("threshold", 0.4, "share of groups without variance that is too much"),
         Knob("sustain", 15, "consecutive steps above it"),
-        Knob("excess", 1.5, "or what the share exceeds the limit by, added up over consecutive steps, 5 at least"),
+        Knob(
+            "excess",
+            1.5,
+            "or what the share exceeds the limit by, added up over consecutive steps, 5 at least",
+        ),
         Knob("fail", 0.9, "mean of the last 20 steps from which it is a failure"),
     )
     page = Page(
@@ -66,8 +70,9 @@ class DegenerateGroups(SeriesDetector):
             "Fires when the share of groups without variance is above `threshold` on `sustain` consecutive "
             "steps and its mean over the last 20 steps is above it as well; a failure once that mean reaches "
             "`fail`. The farther above, the fewer steps it takes: from the fifth on it is enough that what "
-            "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer than 8 groups, the newest steps that together have 8 are taken as "
-            "one. A group is without variance when the population std of its known rewards is at most 1e-8."
+            "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer "
+            "than 8 groups, the newest steps that together have 8 are taken as one. A group is without variance "
+            "when the population std of its known rewards is at most 1e-8."
         ),
         try_next=(
             (

@@ -12,123 +12,30 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
 
-from grpo_top.formats.fleet_queries import NO_FLEETS
-from grpo_top.text import safe
-from grpo_top.ui.glyphs import ASCII, UNICODE, Glyphs
+from grpo_top.ui.glyphs import UNICODE, Glyphs
 from grpo_top.ui.keys import APP_KEYS, RUNS_KEY, bindings
 from grpo_top.ui.screens.opening import OpeningScreen
-from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, THEMES, choose_theme
+from grpo_top.ui.several import Several
+from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, THEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from textual.binding import BindingType
     from textual.screen import Screen
 
     from grpo_top.config import Settings
-    from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.monitor import LiveMonitor, Monitor
-    from grpo_top.overview import Overview
     from grpo_top.runs import FoundRun
     from grpo_top.snapshot import Snapshot
-    from grpo_top.sources.http import Network
     from grpo_top.ui.screens.base import RunScreen
     from grpo_top.ui.screens.runs import RunsScreen
-    from grpo_top.ui.several import Several
     from grpo_top.ui.view import View
 
 _STDIN = 0
 _LEAVE = ("quit", "ctrl+c")
 _OF_NO_RUN = (*_LEAVE, "help", "command_palette", "change_theme", "back")
 """Actions that the table of runs has as well."""
-_THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
-
-
-def run(
-    where: Sequence[str],
-    settings: Settings,
-    *,
-    format_name: str | None,
-    ascii_only: bool,
-    theme: str | None,
-    network: Callable[[], Network] | None = None,
-    samplers: Sequence[str] = (),
-    fleets: Fleets = NO_FLEETS,
-    which: str | None = None,
-    one_run: bool = False,
-    settings_of: Callable[[FoundRun], Settings] | None = None,
-) -> int:
-    """Show a run until the user leaves; the exit status.
-
-    Args:
-        where: what to look at; where it holds several runs, a table of them is shown.
-        settings: what the user has set.
-        format_name: the one format that may claim a file.
-        ascii_only: draw with ASCII alone.
-        theme: `dark`, `light` or `ansi`.
-        network, samplers, fleets, one_run: as `Monitor` takes them.
-        which: the run to open of several.
-        settings_of: what is set for one of several runs.
-    """
-
-    def open_monitor() -> Monitor:
-        from grpo_top.grade_store import GradeStore
-        from grpo_top.monitor import Monitor
-
-        return Monitor(
-            where,
-            settings,
-            format_name=format_name,
-            grades=GradeStore(),
-            network=network,
-            samplers=samplers,
-            fleets=fleets,
-            run=which,
-            one_run=one_run,
-        )
-
-    def open_run(found: FoundRun, whole: bool) -> tuple[Monitor, Settings]:
-        from grpo_top.grade_store import GradeStore
-        from grpo_top.monitor import Monitor
-        from grpo_top.sources.urls import is_url
-
-        own = settings if settings_of is None else settings_of(found)
-        if not whole:
-            return Monitor(found.where, own, format_name=format_name, run=found.pick), own
-        monitor = Monitor(
-            [*found.where, *filter(is_url, where)],
-            own,
-            format_name=format_name,
-            grades=GradeStore(),
-            network=network,
-            samplers=samplers,
-            fleets=fleets,
-            run=found.pick,
-        )
-        return monitor, own
-
-    app = GrpoTop(
-        open_monitor=open_monitor,
-        open_run=open_run,
-        where=where,
-        settings=settings,
-        glyphs=ASCII if ascii_only else UNICODE,
-        theme=theme_name(theme, os.environ),
-        redraws_per_second=2 if _is_remote(os.environ) else 4,
-    )
-    app.run()
-    return app.return_code or 0
-
-
-def theme_name(wanted: str | None, environ: Mapping[str, str]) -> str:
-    """The theme to show: `dark`, `light` or `ansi` as wanted, unless the terminal must not have colours."""
-    if wanted is None or environ.get("NO_COLOR") is not None:
-        return choose_theme(environ)
-    return _THEME_NAMES[wanted]
-
-
-def _is_remote(environ: Mapping[str, str]) -> bool:
-    return "SSH_CONNECTION" in environ or "SSH_TTY" in environ
 
 
 class GrpoTop(App[int]):
@@ -178,8 +85,6 @@ class GrpoTop(App[int]):
         self.where = tuple(where) if monitor is None else monitor.where
         self._settings = settings
         self._open_monitor = open_monitor
-        self._open_run = open_run
-        self._several: Several | None = None
         self._clock = clock
         self._period = 1 / redraws_per_second
         self._has_terminal = os.isatty(_STDIN)
@@ -189,12 +94,10 @@ class GrpoTop(App[int]):
         self._view: View | None = None
         if first is not None:
             self._begin(first, monitor)
-        self._place = self.where
-        """What was asked for: the place of all runs."""
-        self._runs_told: set[str] = set()
-        """Keys of the runs that the user knows to be here."""
-        self._opening = False
-        """Whether a run of the table is being opened."""
+        self.several: Several | None = None
+        """The runs of the place, where one of several can be opened."""
+        if open_monitor is not None and open_run is not None:
+            self.several = Several(self, open_monitor, open_run)
         self._presented = 0.0
         """When the view was last drawn, by the clock."""
         for own in THEMES.values():
@@ -246,8 +149,8 @@ class GrpoTop(App[int]):
         """End the reading."""
         if self._live is not None and self._live.is_alive():
             self._live.stop()
-        if self._several is not None:
-            self._several.stop()
+        if self.several is not None:
+            self.several.stop()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002
         """Until something is open, one can only leave; on the table of runs, what is of no one run."""
@@ -363,51 +266,49 @@ class GrpoTop(App[int]):
     @property
     def has_runs(self) -> bool:
         """Whether there is a table of runs to go to from here."""
-        if self._open_run is None or self._runs_screen is not None:
-            return False
-        return self._several is not None or (self._live is not None and self._live.monitor.selection.several)
+        return self.several is not None and self.several.can_be_shown
 
     def now(self) -> float:
         """Seconds since the epoch."""
         return self._clock()
 
-    def want_run(self, found: FoundRun) -> None:
-        """Have a run of the table read before the others."""
-        if self._several is not None:
-            self._several.want(found)
-
-    def open_run(self, found: FoundRun) -> None:
-        """Open one of the runs of the table."""
-        if self._several is not None and not self._opening:
-            self._opening = True
-            self._several.opened(found)
-            self.run_worker(lambda: self._load_run(found), thread=True)
-
     def action_runs(self) -> None:
         """Leave the run for the table of all runs of the place."""
-        from grpo_top.ui.screens.runs import RunsScreen
+        if self.several is not None:
+            self.several.show()
 
-        while len(self.screen_stack) > 1 and not isinstance(self.screen, RunsScreen):
-            self.pop_screen()
+    def hold(self, screen: Screen[None]) -> None:
+        """Show a screen that `esc` does not leave."""
+        self._bottom = len(self.screen_stack) + 1
+        self.push_screen(screen)
+
+    def begin_run(
+        self, first: Snapshot, monitor: Monitor, screen: Screen[None], settings: Settings | None = None
+    ) -> None:
+        """Show a run on the screen that was made for it, and read on."""
+        self._settings = settings or self._settings
+        self.where = monitor.where
+        self._begin(first, monitor)
+        self.hold(screen)
+        if self._live is not None:
+            screen.call_after_refresh(self._live.start)
+
+    def end_run(self) -> Snapshot:
+        """Read no more of the run; the newest picture of it."""
         if self._live is not None:
             self._live.stop()
             self._live = None
-        if self._several is not None:
-            self._bottom = len(self.screen_stack)
-            self._several.closed(self._newest)
-        else:
-            self._bottom = 1
-            self.run_worker(self._list_runs, thread=True)
+        return self._newest
+
+    @property
+    def watched(self) -> Monitor | None:
+        """The monitor of the run that is open and being followed."""
+        return self._live.monitor if self._live is not None and self._live.is_alive() else None
 
     @property
     def _runs_screen(self) -> RunsScreen | None:
         """The table of runs, where it is on top."""
-        if self._several is None or not self.screen_stack:
-            return None
-        from grpo_top.ui.screens.runs import RunsScreen
-
-        top = self.screen_stack[-1]
-        return top if isinstance(top, RunsScreen) else None
+        return None if self.several is None else self.several.screen
 
     @property
     def _run_screen(self) -> RunScreen | None:
@@ -425,74 +326,18 @@ class GrpoTop(App[int]):
             return
         monitor = self._open_monitor()
         monitor.look()
-        if self._open_run is not None and monitor.selection.several and not monitor.selection.is_chosen:
-            self._list_runs(monitor)
+        if self.several is not None and monitor.selection.several and not monitor.selection.is_chosen:
+            self.several.list(monitor)
             return
         first = monitor.snapshot()
         if self.is_running:
-            self.call_from_thread(self._opened, first, monitor, MonitorScreen())
-
-    def _list_runs(self, finder: Monitor | None = None) -> None:
-        """Make the table of runs, beside the frame that is shown."""
-        from grpo_top.overview import Overview
-
-        open_run = self._open_run
-        if self._open_monitor is None or open_run is None:
-            return
-        overview = Overview(
-            finder or self._open_monitor(), lambda found: open_run(found, False)[0], self._clock
-        )
-        if self.is_running:
-            self.call_from_thread(self._listed, overview)
-
-    def _listed(self, overview: Overview) -> None:
-        from grpo_top.ui.screens.runs import RunsScreen
-        from grpo_top.ui.several import Several
-
-        self._several = Several(overview)
-        self._bottom += 1
-        self.push_screen(RunsScreen(self._place, self._several.states))
-        self.call_after_refresh(self._several.start)
-
-    def _load_run(self, found: FoundRun) -> None:
-        """Open one of several runs, beside the table."""
-        from grpo_top.ui.screens.monitor import MonitorScreen
-
-        if self._open_run is None:
-            return
-        try:
-            monitor, settings = self._open_run(found, True)
-            first = monitor.snapshot()
-        except Exception as error:  # whatever stands in the way is said, and the table stays
-            self.call_from_thread(self._not_opened, str(error) or type(error).__name__)
-            return
-        if self.is_running:
-            self.call_from_thread(self._opened, first, monitor, MonitorScreen(), settings)
-
-    def _not_opened(self, why: str) -> None:
-        self._opening = False
-        if self._several is not None:
-            self._several.closed(None)
-        self.notify(why, severity="error", markup=False)
-
-    def _opened(
-        self, first: Snapshot, monitor: Monitor, screen: Screen[None], settings: Settings | None = None
-    ) -> None:
-        self._opening = False
-        self._settings = settings or self._settings
-        self.where = monitor.where
-        self._begin(first, monitor)
-        self._bottom += 1
-        self.push_screen(screen)
-        if self._live is not None:
-            screen.call_after_refresh(self._live.start)
+            self.call_from_thread(self.begin_run, first, monitor, MonitorScreen())
 
     def _begin(self, first: Snapshot, monitor: Monitor | None) -> None:
         from grpo_top.monitor import LiveMonitor
         from grpo_top.ui.view import View
 
         self._newest = first
-        self._runs_told = set()
         self._view = View(first, None, self._clock())
         self._live = None if monitor is None else LiveMonitor(monitor, self.take)
 
@@ -510,15 +355,10 @@ class GrpoTop(App[int]):
         if self._has_terminal and not os.isatty(_STDIN):
             self.exit()  # the terminal has gone; reading from what is left of it would spin
             return
-        if (runs := self._runs_screen) is not None and self._several is not None:
-            # What is new at once; how old the rest is by now, once a second.
-            if runs.differs(self._several.states) or abs(self._clock() - self._presented) >= 1:
-                self._presented = self._clock()
-                runs.show(self._several.states, self._several.error)
+        if self.several is not None:
+            self.several.tick()
+        if self._view is None or self._runs_screen is not None:
             return
-        if self._view is None:
-            return
-        self._tell_of_runs()
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
         view = replace(self._view, snapshot=self._newest, now=self._clock(), error=error)
         judged = view.snapshot.judged_step != self.view.snapshot.judged_step
@@ -531,17 +371,6 @@ class GrpoTop(App[int]):
                 self._presented = view.now
                 self._view = view
                 screen.refresh_title(view)
-
-    def _tell_of_runs(self) -> None:
-        """Say so where another run begins beside the one that is open."""
-        if self._live is None or not self._live.is_alive():
-            return
-        names = {run.key: run.name for run in self._live.monitor.selection.runs.all}
-        new = names.keys() - self._runs_told
-        if new and self._runs_told and self._live.monitor.selection.several:
-            others = ", ".join(safe(names[key]) for key in sorted(new))
-            self.notify(f"{others}: another run has begun here; backspace shows them all", markup=False)
-        self._runs_told |= new
 
     def _present(self, view: View) -> None:
         self._view = view

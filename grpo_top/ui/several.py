@@ -1,58 +1,164 @@
-"""The other runs of the place: their states while the table shows them, and the run that was opened from it."""
+"""The runs of a place that holds several: the table of them, and the way into one and back."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_top.overview import LiveOverview, state_of
+from grpo_top.text import safe
 
 if TYPE_CHECKING:
-    from grpo_top.overview import Overview, RunState
+    from collections.abc import Callable
+
+    from grpo_top.config import Settings
+    from grpo_top.monitor import Monitor
+    from grpo_top.overview import LiveOverview, Overview, RunState
     from grpo_top.runs import FoundRun
-    from grpo_top.snapshot import Snapshot
+    from grpo_top.ui.app import GrpoTop
+    from grpo_top.ui.screens.runs import RunsScreen
 
 
 class Several:
-    """Reads the runs in turn while none of them is open."""
+    """Holds how each run stands, read in turn while none of them is open.
 
-    def __init__(self, overview: Overview) -> None:
-        self._overview = overview
-        self.states: tuple[RunState, ...] = overview.states
-        """The newest states of all runs."""
-        self._live = LiveOverview(overview, self._take)
+    Args:
+        app: whose screens these are.
+        open_monitor: makes a monitor of the whole place.
+        open_run: makes the monitor of one run, for its whole picture or for its row, and says what is set for it.
+    """
+
+    def __init__(
+        self,
+        app: GrpoTop,
+        open_monitor: Callable[[], Monitor],
+        open_run: Callable[[FoundRun, bool], tuple[Monitor, Settings]],
+    ) -> None:
+        self._app = app
+        self._place = app.where
+        self._open_monitor = open_monitor
+        self._open_run = open_run
+        self._states: tuple[RunState, ...] = ()
+        self._overview: Overview | None = None
+        self._live: LiveOverview | None = None
         self._opened: FoundRun | None = None
+        """The run that is open, or being opened."""
+        self._known: set[str] = set()
+        """Keys of the runs that were there when the one that is open was opened, and of those named since."""
+        self._drawn = 0.0
 
     @property
-    def error(self) -> str:
-        """Why reading has ended, where it failed."""
-        return "" if self._live.error is None else str(self._live.error) or type(self._live.error).__name__
+    def screen(self) -> RunsScreen | None:
+        """The table, where it is on top."""
+        if self._live is None or not self._app.screen_stack:
+            return None
+        from grpo_top.ui.screens.runs import RunsScreen
 
-    def start(self) -> None:
-        """Begin to read."""
-        self._live.start()
+        top = self._app.screen_stack[-1]
+        return top if isinstance(top, RunsScreen) else None
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether there is a table to go to from here."""
+        if self.screen is not None:
+            return False
+        watched = self._app.watched
+        return self._live is not None or (watched is not None and watched.selection.several)
+
+    def list(self, finder: Monitor | None = None) -> None:
+        """Find the runs and make the table. Called on a thread of its own, beside the frame that is shown."""
+        from grpo_top.overview import Overview
+
+        overview = Overview(
+            finder or self._open_monitor(), lambda found: self._open_run(found, False)[0], self._app.now
+        )
+        if self._app.is_running:
+            self._app.call_from_thread(self._listed, overview)
+
+    def show(self) -> None:
+        """Leave the run that is open for the table."""
+        from grpo_top.ui.screens.runs import RunsScreen
+
+        app = self._app
+        while len(app.screen_stack) > 1 and not isinstance(app.screen, RunsScreen):
+            app.pop_screen()
+        snapshot = app.end_run()
+        if self._live is None:
+            app.run_worker(self.list, thread=True)
+            return
+        from grpo_top.overview import state_of
+
+        known = next((state for state in self._states if state.run == self._opened), None)
+        self._go_on(None if known is None else state_of(known.run, known.written, snapshot))
+
+    def open(self, found: FoundRun) -> None:
+        """Open a run of the table; the others wait."""
+        if self._opened is None and self._live is not None:
+            self._opened = found
+            self._live.rest()
+            self._app.run_worker(lambda: self._load(found), thread=True)
+
+    def want(self, found: FoundRun) -> None:
+        """Read a run before the others, since one looks at it."""
+        if self._overview is not None:
+            self._overview.wanted = found.key
+
+    def tick(self) -> None:
+        """Draw what is new of the table at once, how old the rest is by now once a second; else name new runs."""
+        if (screen := self.screen) is None:
+            self._tell()
+        elif screen.differs(self._states) or abs(self._app.now() - self._drawn) >= 1:
+            self._drawn = self._app.now()
+            error = None if self._live is None else self._live.error
+            screen.show(self._states, "" if error is None else str(error) or type(error).__name__)
 
     def stop(self) -> None:
         """End the reading."""
-        if self._live.is_alive():
+        if self._live is not None and self._live.is_alive():
             self._live.stop()
 
-    def want(self, run: FoundRun) -> None:
-        """Read this run before the others."""
-        self._overview.wanted = run.key
+    def _listed(self, overview: Overview) -> None:
+        from grpo_top.overview import LiveOverview
+        from grpo_top.ui.screens.runs import RunsScreen
 
-    def opened(self, run: FoundRun) -> None:
-        """One of the runs is open: the others wait."""
-        self._opened = run
-        self._live.rest()
-
-    def closed(self, snapshot: Snapshot | None) -> None:
-        """The run that was open is left, as the picture shows it; None where it could not be opened."""
-        known = next((state for state in self.states if state.run == self._opened), None)
-        if snapshot is None or known is None:
-            self._live.go_on()
-        else:
-            self._live.go_on(state_of(known.run, known.written, snapshot))
-        self._opened = None
+        self._overview, self._states = overview, overview.states
+        self._live = LiveOverview(overview, self._take)
+        self._app.hold(RunsScreen(self._place, self._states))
+        self._app.call_after_refresh(self._live.start)
 
     def _take(self, states: tuple[RunState, ...]) -> None:
-        self.states = states
+        self._states = states
+
+    def _load(self, found: FoundRun) -> None:
+        """Make what reads a run, on a thread of its own."""
+        from grpo_top.ui.screens.monitor import MonitorScreen
+
+        app = self._app
+        try:
+            monitor, settings = self._open_run(found, True)
+            first = monitor.snapshot()
+        except Exception as error:  # whatever stands in the way is said, and the table stays
+            app.call_from_thread(self._not_opened, str(error) or type(error).__name__)
+            return
+        if app.is_running:
+            app.call_from_thread(app.begin_run, first, monitor, MonitorScreen(), settings)
+
+    def _not_opened(self, why: str) -> None:
+        self._app.notify(safe(why), severity="error", markup=False)
+        self._go_on(None)
+
+    def _go_on(self, state: RunState | None) -> None:
+        self._opened = None
+        self._known = set()
+        if self._live is not None:
+            self._live.go_on(state)
+
+    def _tell(self) -> None:
+        """Name a run that begins beside the one that is open."""
+        watched = self._app.watched
+        if watched is None:
+            return
+        names = {run.key: run.name for run in watched.selection.runs.all}
+        new = names.keys() - self._known
+        if new and self._known and watched.selection.several:
+            others = ", ".join(safe(names[key]) for key in sorted(new))
+            self._app.notify(f"{others}: another run has begun here; backspace shows them all", markup=False)
+        self._known |= new

@@ -8,9 +8,10 @@ from recorded import line_with, lines, log, snapshot, still
 
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
-from grpo_top.ui.app import GrpoTop, theme_name
+from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.keys import APP_KEYS, Key, bindings
+from grpo_top.ui.launch import theme_name
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.findings import FindingsScreen
 from grpo_top.ui.screens.help import HelpScreen

@@ -16,6 +16,7 @@ from rollout_screens import NOON, Shown, filtered, line_with, read, shown
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
 from grpo_top.records import Rollout
+from grpo_top.snapshot import Gone
 from grpo_top.ui.rollouts.browse import GROUPS as GROUPS_COLUMN
 from grpo_top.ui.rollouts.browse import Browse
 from grpo_top.ui.rollouts.catalogue import ORDERS
@@ -200,18 +201,27 @@ def broken(path: Path, how: str) -> None:
         ("rotated", "rollouts.jsonl: rewritten since, offset"),
     ],
 )
-async def test_the_pane_says_what_became_of_the_file_and_shows_the_columns(
+def test_a_text_that_is_there_no_more_is_said_to_be_gone_and_why(
     tmp_path: Path, how: str, words: str
 ) -> None:
     snapshot = read(tmp_path, records(12))
     broken(tmp_path / "rollouts.jsonl", how)
+    found = snapshot.read(23)
+    assert isinstance(found, Gone)
+    assert found.reason.startswith(words)
+    assert found.reason.endswith("its numbers still stand")
+
+
+async def test_the_pane_says_what_became_of_the_file_and_shows_the_columns(tmp_path: Path) -> None:
+    snapshot = read(tmp_path, records(12))
+    broken(tmp_path / "rollouts.jsonl", "shrank")
     async with Shown(snapshot, BrowserScreen).run_test(size=WIDE) as pilot:
         screen = await shown(pilot, "enter", "enter")
-        assert any(words in line[97:] for line in screen)
-        assert any("still stand" in line[97:] for line in screen)
+        assert any("rollouts.jsonl: shrunk since, it lay at offset" in line[97:] for line in screen)
         assert "1.000" in line_with([line[97:] for line in screen], "  1   1.000")
         searched = await filtered(pilot, "text")
         assert "could not be read" in searched[4]
+        assert "2 found" in searched[3]
 
 
 async def test_a_file_that_grows_is_browsed_as_it_grows(tmp_path: Path) -> None:

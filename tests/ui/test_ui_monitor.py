@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from recorded import line_with, lines, snapshot, still
 
 from grpo_top.snapshot import Status
-from grpo_top.ui.app import GrpoTop, theme_name
+from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
+from grpo_top.ui.launch import theme_name
 from grpo_top.ui.screens.findings import FindingsScreen
 from grpo_top.ui.screens.monitor import Layout, layout_of, stack_heights
 from grpo_top.ui.screens.panel import PanelScreen

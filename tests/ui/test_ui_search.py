@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 from rollout_screens import Shown, filtered, line_with, lines, read, settled, shown
 from textual.events import Key
-from textual.widgets import Input
 
 from grpo_top.scan import Looked
 from grpo_top.snapshot import Gone
 from grpo_top.ui.rollouts import pattern_process
+from grpo_top.ui.rollouts.browse import Browse
 from grpo_top.ui.rollouts.filters import parse
 from grpo_top.ui.rollouts.pattern_process import UNKNOWN, PatternProcess, TooSlow
 from grpo_top.ui.rollouts.search import Progress, Search
+from grpo_top.ui.rollouts.searching import Searching
 from grpo_top.ui.screens.browser import BrowserScreen
 
 if TYPE_CHECKING:
@@ -141,6 +142,52 @@ def test_a_search_with_such_a_pattern_ends_and_says_why(
     assert search.progress.trouble == "the pattern takes too long on these texts"
 
 
+# ---- what belongs to a filter
+
+
+def begun(snapshot: Snapshot, text: str) -> tuple[Browse, Searching, list[Search]]:
+    """A search that is begun, and runs when it is told to."""
+    browse, started = Browse(snapshot), []
+    browse.narrow(parse(text))
+    searching = Searching(started.append)
+    searching.begin(browse)
+    return browse, searching, started
+
+
+def test_only_rollouts_that_pass_the_columns_are_looked_at(searched: Snapshot) -> None:
+    browse, searching, (search,) = begun(searched, "sorry step=2..3 reward<0.5")
+    assert searching.running
+    assert not len(browse.groups)
+    search.run(lambda progress, rows: searching.told(search, progress, rows, browse))
+    assert not searching.running
+    assert search.progress.of == 4
+    assert np.flatnonzero(browse.catalogue.matching).tolist() == [5, 9]
+
+
+def test_another_filter_ends_the_search_and_what_it_still_finds_is_not_listed(searched: Snapshot) -> None:
+    browse, searching, (search,) = begun(searched, "sorry")
+    searching.drop()
+    browse.narrow(parse("reward<0.1"))
+    search.run(lambda progress, rows: searching.told(search, progress, rows, browse))
+    assert not searching.running
+    assert searching.words(browse) == []
+    assert np.flatnonzero(browse.catalogue.matching).tolist() == [0, 4, 8]
+
+
+def test_a_search_that_failed_begins_anew_and_one_that_is_done_does_not(searched: Snapshot) -> None:
+    browse, searching, started = begun(searched, "sorry")
+    searching.told(started[0], Progress(looked=12, of=12, hits=0, running=False), np.array([1]), browse)
+    searching.begin(browse)
+    assert len(started) == 1
+    searching.told(
+        started[0], Progress(of=12, running=False, failed=True, trouble="x"), np.array([], int), browse
+    )
+    assert searching.trouble == "x"
+    searching.begin(browse)
+    assert len(started) == 2
+    assert searching.trouble == ""
+
+
 # ---- in the browser
 
 
@@ -218,7 +265,7 @@ async def test_the_first_hits_are_listed_while_it_goes_on_and_escape_stops_it(se
         await pilot.press("escape")
         stopped = await until(pilot, "stopped at 33%   1 found   1 of 1 groups   1 of 4 rollouts")
         assert line_with(stopped, "┃▸    3 ")
-        gated.gate.release(3)
+        gated.gate.release(20)
         await settled(pilot)
         assert "stopped at 33%   1 found" in lines(pilot)[3]
         await shown(pilot, "slash", "enter")
@@ -227,14 +274,6 @@ async def test_the_first_hits_are_listed_while_it_goes_on_and_escape_stops_it(se
         cleared = await shown(pilot, "escape")
         assert "Steps" in cleared[3]
     assert gated.asked == [list(range(12))] * 2
-
-
-async def test_only_rollouts_that_pass_the_columns_are_read(searched: Snapshot) -> None:
-    gated = Gated(searched)
-    gated.gate.release(100)
-    async with browser(replace(searched, scan=gated)).run_test(size=WIDE) as pilot:
-        await filtered(pilot, "sorry step=2..3 reward<0.5")
-    assert gated.asked == [[4, 5, 8, 9]]
 
 
 async def test_what_is_written_after_the_search_is_searched_as_it_comes(
@@ -252,20 +291,6 @@ async def test_what_is_written_after_the_search_is_searched_as_it_comes(
         await settled(pilot)
         assert "3 found" in lines(pilot)[3]
     assert gated.asked == [[8, 9, 10, 11]]
-
-
-async def test_another_filter_ends_the_search_and_forgets_it(searched: Snapshot) -> None:
-    gated = Gated(searched)
-    async with browser(replace(searched, scan=gated)).run_test(size=WIDE) as pilot:
-        await pilot.pause()
-        await pilot.press("slash", *"sorry", "enter")
-        await until(pilot, "searching")
-        await pilot.press("slash")
-        pilot.app.screen.query_one(Input).value = "reward<0.1"
-        gated.gate.release(100)
-        await settled(pilot)
-        assert lines(pilot)[3].rstrip().endswith("1 of 1 groups   1 of 4 rollouts")
-        assert "found" not in lines(pilot)[3]
 
 
 async def test_what_stands_in_the_way_is_said_under_the_filter(searched: Snapshot) -> None:

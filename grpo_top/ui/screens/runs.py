@@ -117,7 +117,8 @@ class RunsScreen(Screen[None]):
         """Select another run."""
         if self._keys:
             self._selected = self._keys[min(max(self._at + by, 0), len(self._keys) - 1)]
-            self._app.want_run(self._states[self._selected].run)
+            if self._app.several is not None:
+                self._app.several.want(self._states[self._selected].run)
             self.draw()
 
     def action_order(self) -> None:
@@ -131,8 +132,8 @@ class RunsScreen(Screen[None]):
 
     def action_open(self) -> None:
         """Open the selected run."""
-        if (state := self.selected) is not None:
-            self._app.open_run(state.run)
+        if (state := self.selected) is not None and self._app.several is not None:
+            self._app.several.open(state.run)
 
     def on_canvas_clicked(self, event: Canvas.Clicked) -> None:
         """A click selects a run; on the selected one it opens it."""
