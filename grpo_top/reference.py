@@ -110,19 +110,20 @@ def parting(one: Series, other: Series) -> Parting | None:
     steps, here, there = _common(one, other)
     if len(steps) < LEAST_STEPS:
         return None
-    means = [np.convolve(values, np.full(WINDOW, 1 / WINDOW), "valid") for values in (here, there)]
-    difference = means[0] - means[1]
-    noise = np.sqrt((_variance(here) + _variance(there)) / 2)
-    least = EQUAL * np.maximum(np.abs(means[0]), np.abs(means[1]))
-    apart = np.abs(difference) > np.maximum(APART * noise, least)
-    streaks = np.convolve(apart, np.ones(RUNNING), "valid") > RUNNING - 0.5
-    if not streaks.any():
-        return None
-    at = int(np.argmax(streaks))
-    off = (here - there)[at : at + WINDOW] / difference[at] >= 0.5
-    begin = at + int(np.argmax(off))
-    end = begin + WINDOW
-    return Parting(int(steps[begin]), float(here[begin:end].mean()), float(there[begin:end].mean()))
+    with np.errstate(over="ignore", invalid="ignore"):  # values past what can be squared part from nothing
+        means = [np.convolve(values, np.full(WINDOW, 1 / WINDOW), "valid") for values in (here, there)]
+        difference = means[0] - means[1]
+        noise = np.sqrt((_variance(here) + _variance(there)) / 2)
+        least = EQUAL * np.maximum(np.abs(means[0]), np.abs(means[1]))
+        apart = np.abs(difference) > np.maximum(APART * noise, least)
+        streaks = np.convolve(apart, np.ones(RUNNING), "valid") > RUNNING - 0.5
+        if not streaks.any():
+            return None
+        at = int(np.argmax(streaks))
+        off = (here - there)[at : at + WINDOW] / difference[at] >= 0.5
+        begin = at + int(np.argmax(off))
+        end = begin + WINDOW
+        return Parting(int(steps[begin]), float(here[begin:end].mean()), float(there[begin:end].mean()))
 
 
 def _common(one: Series, other: Series) -> tuple[NDArray[np.int64], Floats, Floats]:

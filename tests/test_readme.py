@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePath
 
+from grpo_top.detectors import ALL
 from grpo_top.formats.base import Lines, RunContext
 from grpo_top.formats.native import Native
 from grpo_top.records import Rollout, Run, Step
@@ -65,3 +66,7 @@ def test_the_files_that_the_readme_points_at_are_there():
 
     assert targets
     assert [target for target in targets if not (ROOT / target).is_file()] == []
+
+
+def test_the_number_of_checks_is_the_number_of_checks():
+    assert f"| {len(ALL)} checks in order of cause |" in README

@@ -78,7 +78,7 @@ def listed(browse: Browse) -> set[int]:
 # ---- evidence
 
 
-@pytest.mark.parametrize("name", [*RECORDED, "openpipe-art-run", "sglang-sampler_cold"])
+@pytest.mark.parametrize("name", ["sampler_cold", "verifier_broken", "openpipe-art-run", "sglang-sampler_cold"])
 def test_every_rollout_that_proves_a_finding_has_its_group_in_the_browser(tmp_path: Path, name: str) -> None:
     if name in RECORDED:
         (tmp_path / "rollouts.jsonl").write_bytes(b"\n".join(recorded_lines(name)) + b"\n")
@@ -200,3 +200,7 @@ async def test_a_wide_window_tells_how_groups_ended_how_many_were_cut_off_and_ho
         assert line_with(screen[3:], " some ").split()[-4:] == ["mixed", "2/2", "4", "┃"]
         narrowed = await filtered(pilot, "truncated")
         assert "1 of 3 groups" in narrowed[2]
+        await pilot.resize_terminal(200, 60)
+        wide = await shown(pilot)
+        assert "texts  ending     cut lag" in wide[5]
+        assert line_with(wide[4:], " some ").split("│")[3].split()[-3:] == ["mixed", "2/2", "4"]

@@ -174,11 +174,11 @@ class FindingsScreen(Exporting):
         entry, page = self._entry, self._page
         if entry is None or entry.finding is None or page is None:
             return
-        if not page.groups:
+        rows = tuple(reference.row for reference in entry.finding.rollouts)
+        if not rows:
             self.notify("no single rollout proves it: it follows from the trainer's own numbers")
             return
-        rows = tuple(reference.row for reference in entry.finding.rollouts)
-        if self._focus == LIST and len(rows) > 1:
+        if not page.groups or (self._focus == LIST and len(rows) > 1):
             self.app.push_screen(BrowserScreen(rows=rows, title=entry.key))
             return
         group = page.groups[min(self._group, len(page.groups) - 1)]
