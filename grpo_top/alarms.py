@@ -74,6 +74,8 @@ class Command:
         self._say = say
         self._limit = limit
         self._waiting: queue.Queue[bytes | None] = queue.Queue(WAITING)
+        self._running: subprocess.Popen[bytes] | None = None
+        self._over = False
         self._thread = threading.Thread(target=self._run, name="on finding", daemon=True)
         self._thread.start()
 
@@ -92,8 +94,15 @@ class Command:
             return
         self._thread.join(self._limit + 1)
 
+    def end(self) -> None:
+        """End the command that is under way, and begin no other."""
+        self._over = True
+        if (running := self._running) is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
+
     def _run(self) -> None:
-        while (finding := self._waiting.get()) is not None:
+        while (finding := self._waiting.get()) is not None and not self._over:
             self._tell(finding)
 
     def _tell(self, finding: bytes) -> None:
@@ -106,13 +115,16 @@ class Command:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        self._running = process
         try:
             _, errors = process.communicate(finding, timeout=self._limit)
         except subprocess.TimeoutExpired:
             _end(process)
             self._say(f"on-finding: ended after {self._limit:g} s: {self._line}")
             return
-        if process.returncode:
+        finally:
+            self._running = None
+        if process.returncode and not self._over:
             last = errors.decode(errors="replace").strip().rpartition("\n")[2]
             self._say(f"on-finding: exit status {process.returncode}: {last or self._line}")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from grpo_top import numbers
 from grpo_top.flowchart import flow_chart
 from grpo_top.outcome import outcome
+from grpo_top.reference_text import reference_lines
 from grpo_top.snapshot import Status
 from grpo_top.summary import summary
 from grpo_top.text import safe
@@ -65,6 +66,10 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
     for finding in cleared:
         yield from _wrapped(f"cleared: {finding.id}, steps {_episodes(finding)}: {safe(finding.summary)}")
     yield from _outcome_lines(outcome(snapshot))
+    if snapshot.reference is not None:
+        yield ""
+        for line in reference_lines(snapshot.reference):
+            yield from _wrapped(line)
     yield from _unknown_lines(snapshot)
     yield from map(safe, snapshot.defects)
     if snapshot.skipped_count:

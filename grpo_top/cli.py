@@ -25,14 +25,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"grpo-top {__version__}")
         return 0
-    from grpo_top.commands.opening import INTERRUPTED, OK, WRONG, Wrong
+    from grpo_top import defects
+    from grpo_top.commands.opening import FAILED, INTERRUPTED, OK, WRONG, Wrong
+    from grpo_top.leaving import told, with_its_terminal
     from grpo_top.options import parser
 
     verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
     try:
-        options = parser(verb).parse_args(arguments)
-        options.verb = verb if verb in ("check", "inspect", "grades", "report") else ""
-        return _run(verb, options)
+        with told(), with_its_terminal():
+            options = parser(verb).parse_args(arguments)
+            options.verb = verb if verb in ("check", "inspect", "grades", "report") else ""
+            return _run(verb, options)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -41,6 +44,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Wrong as error:
         print(f"grpo-top: {error}", file=sys.stderr)
         return WRONG
+    except OSError as error:  # a full disk, a terminal that has gone: the machine's trouble, in one line
+        print(f"grpo-top: {_where(error)}{error.strerror or error}", file=sys.stderr)
+        return WRONG
+    except Exception as error:  # a traceback may quote what a model wrote
+        print(f"grpo-top: {defects.defect('this call', error, 'failed')}", file=sys.stderr)
+        return FAILED
+
+
+def _where(error: OSError) -> str:
+    from grpo_top.text import safe
+
+    return f"{safe(str(error.filename))}: " if error.filename else ""
 
 
 def _run(verb: str, options: argparse.Namespace) -> int:

@@ -27,6 +27,8 @@ class Column:
         self._fill = fill
         self._data = _one(fill, dtype)
         """The rows, or one value that all of them hold."""
+        self._first = 0
+        """Rows before it were let go, and read as 0."""
         self.length = 0
 
     def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
@@ -73,22 +75,36 @@ class Column:
         """Let the rows from `length` on fall."""
         self.length = min(self.length, length)
 
+    def let_go(self, before: int, marked: bool = False) -> None:
+        """Give the memory of the rows before `before` back. They read as 0 from now on, but in views that there are.
+
+        A column that holds one value has nothing to give back and keeps it, unless the rows are to be `marked` by the 0.
+        """
+        if len(self._data) == 1 and not marked:
+            return
+        self._first = before
+        self._move(max(len(self._data), self.length, _FIRST_CAPACITY))
+
     def _reserve(self, length: int) -> None:
         """Give every row a place of its own, and room for `length` of them."""
         if length > len(self._data) or len(self._data) == 1:
-            grown = _room(max(length, 2 * len(self._data), _FIRST_CAPACITY), self._data.dtype)
-            grown[: self.length] = self.view()
-            self._data = grown
+            self._move(max(length, 2 * len(self._data), _FIRST_CAPACITY))
+
+    def _move(self, capacity: int) -> None:
+        """Lay the rows in another array, which has room for so many."""
+        moved = _room(capacity, self._data.dtype)
+        moved[self._first : self.length] = self.view()[self._first :]
+        self._data = moved
 
 
 def _room(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array to be written to. It takes memory where it is written only, and gives all of it back in the end.
+    """An array of 0 to be written to. It takes memory where it is written only, and gives all of it back in the end.
 
     What the allocator hands out it often keeps when it is let go: growing arrays would take twice their size.
     """
     size = length * dtype.itemsize
     if size < _LARGE:
-        return np.empty(length, dtype)
+        return np.zeros(length, dtype)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(pages, dtype, length)
 
@@ -152,6 +168,12 @@ class Interner:
         self._ids[name] = len(self.names)
         self.names.append(name)
         return len(self.names) - 1
+
+    def keep(self, ids: Sequence[int]) -> None:
+        """Forget the names of all other numbers, which stay taken. A name that was forgotten gets a new one."""
+        kept = {number: self.names[number] for number in ids if 0 <= number < len(self.names)}
+        self.names = [kept.get(number, "") for number in range(len(self.names))]
+        self._ids = {None: -1, **{name: number for number, name in kept.items()}}
 
     def ids(self, names: Sequence[str | None]) -> list[int]:
         """Numbers of many names at once."""

@@ -36,6 +36,8 @@ RUN_KEYS = {
     "group_size": "group_size = 8, a whole number of rollouts",
 }
 """What `[run]` may declare → how it is written."""
+ROLLOUTS_HELD = 4_000_000
+MEMORY_HELP = "rollouts = 4000000: past so many the oldest are let go, and only their steps' series are held"
 FIELDS_HELP = (
     'reward = "meta.score": a field of a rollout, or a series, and what a JSON lines or CSV file calls it'
 )
@@ -69,6 +71,8 @@ class Settings:
 
     file: str = ""
     """The settings file that was read; empty where there is none."""
+    rollouts_held: int = ROLLOUTS_HELD
+    """`[memory] rollouts`: past so many the oldest ones' columns are let go."""
 
     def values(self, id_: str) -> dict[str, float]:
         """A detector's knobs that are set, as numbers."""
@@ -147,6 +151,7 @@ def over(below: Settings, above: Settings) -> Settings:
         below.fields | above.fields,
         below.names | above.names,
         above.file or below.file,
+        above.rollouts_held,
     )
 
 
@@ -171,6 +176,9 @@ def _take(
                     f"{origin}: run must be a table such as [run] with {', '.join(RUN_KEYS)} in it"
                 )
             settings.run |= {key: _declared(key, value, origin) for key, value in knobs.items()}
+        elif id_ == MEMORY and isinstance(knobs, dict):
+            for name, value in knobs.items():
+                _set_memory(settings, name, value, origin)
         elif id_ in _MAPPINGS:
             getattr(settings, id_).update(_mapping(id_, knobs, origin))
         elif isinstance(knobs, dict):
@@ -190,6 +198,9 @@ def _set(
 ) -> None:
     if id_ == "run":
         raise ConfigError(f"{origin}: what is declared of the run stands in a file: [run] in {FILE_NAME}")
+    if id_ == MEMORY:
+        _set_memory(settings, knob, value, origin)
+        return
     if id_ in _MAPPINGS:
         raise ConfigError(f"{origin}: names stand in a file: [{id_}] in {FILE_NAME}")
     if id_ not in detectors:
@@ -205,6 +216,14 @@ def _set(
     settings.knobs.setdefault(id_, {})[knob] = Setting(number, origin)
 
 
+def _set_memory(settings: Settings, name: str, value: object, origin: str) -> None:
+    number = _number(value)
+    if name != "rollouts" or number is None or number < 1:
+        raise ConfigError(f"{origin}: [memory] holds a whole number; write {MEMORY_HELP.partition(':')[0]}")
+    settings.rollouts_held = int(number)
+
+
+MEMORY = "memory"
 _MAPPINGS = ("fields", "names")
 """Tables that say under which names a log has what grpo-top knows."""
 _FIELD_NAMES = (*(name for name in Rollout._fields if name != "location"), "components.NAME", "sampling.NAME")

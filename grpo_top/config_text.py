@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.config import FIELDS_HELP, FILE_NAME, NAMES_HELP, RUN_KEYS, SHARED_KNOBS
+from grpo_top.config import (
+    FIELDS_HELP,
+    FILE_NAME,
+    MEMORY_HELP,
+    NAMES_HELP,
+    ROLLOUTS_HELD,
+    RUN_KEYS,
+    SHARED_KNOBS,
+)
 from grpo_top.snapshot import STAGES
 
 if TYPE_CHECKING:
@@ -40,6 +48,10 @@ def _lines(settings: Settings, detectors: Iterable[type[Detector]]) -> Iterator[
         yield f"[{table}]"
         yield f"# {what}"
         yield from (_row(f"{_key(name)} = {_toml(value)}", settings.file) for name, value in given.items())
+    yield ""
+    yield "[memory]"
+    given = "" if settings.rollouts_held == ROLLOUTS_HELD else f"rollouts = {settings.rollouts_held}"
+    yield _row(given, settings.file) if given else f"# {MEMORY_HELP}"
     stage = -1
     for detector in detectors:
         if detector.stage != stage:

@@ -11,7 +11,12 @@ log = logging.getLogger("grpo_top")
 
 
 def defect(part: str, error: Exception, now: str) -> str:
-    """One line for the user about a part that raised: what it is `now`, what was raised and where.
+    """One line for the user about a part that raised: what it is `now`, what was raised and where."""
+    return described(part, error, now)
+
+
+def described(part: str, error: BaseException, now: str) -> str:
+    """As `defect`, of whatever failed.
 
     What was raised may quote what a model wrote, so only its type and place are told and logged.
     """

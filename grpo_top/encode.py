@@ -117,10 +117,9 @@ def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str,
     tasks = fields["task"] if None not in fields["task"] else task_names(rollouts)
     found["task"] = names["task"].ids(tasks)
     found["policy_end"] = found["policy_start"]
-    if any(end is not None for end in fields["policy_version_end"]):
-        found["policy_end"] = integers(
-            _filled(fields["policy_version_end"], fields["policy_version"]), COLUMNS["policy_end"]
-        )
+    ends = fields["policy_version_end"]
+    if ends.count(None) < len(ends):
+        found["policy_end"] = integers(_filled(ends, fields["policy_version"]), COLUMNS["policy_end"])
     found["text"], found["loop"], found["gibberish"] = _texts(rollouts)
     return found
 
@@ -194,6 +193,8 @@ def _hashes(values: Sequence[str | None]) -> Any:
 
 def _either(first: Sequence[object], second: Sequence[object]) -> Any:
     """Whether one of both is known."""
+    if None not in first or None not in second:
+        return 1
     if all(_all_the_same(values) for values in (first, second)):
         return first[0] is not None or second[0] is not None
     return [one is not None or other is not None for one, other in zip(first, second, strict=True)]
@@ -205,7 +206,8 @@ def _filled(values: Sequence[int | None], others: Sequence[int | None]) -> list[
 
 def _truncated(said: Sequence[bool | None], finish: Sequence[str | None]) -> Any:
     if _all_the_same(said) and said[0] is None:
-        return _each(finish, lambda reason: -1 if reason is None else reason == "length")
+        cut = {reason: -1 if reason is None else int(reason == "length") for reason in set(finish)}
+        return cut[finish[0]] if len(cut) == 1 else list(map(cut.__getitem__, finish))
     return [
         (-1 if reason is None else reason == "length") if truncated is None else truncated
         for truncated, reason in zip(said, finish, strict=True)

@@ -64,6 +64,10 @@ def follow(
             ended = (ended or now) if snapshot.finished else None
             if (end is not None and now >= end) or (ended is not None and now - ended > AFTER_THE_END):
                 break
+    except BaseException:
+        if told is not None:
+            told.end()
+        raise
     finally:
         live.stop()
         if told is not None:

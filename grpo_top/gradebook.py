@@ -92,6 +92,13 @@ class Gradebook:
                 self._ordered = None
         self._looked = history.length, len(self._logged)
 
+    def let_go(self, before: int) -> None:
+        """Give up the scores of rows before `before`, which are held no more."""
+        self._of_row = {row: graded for row, graded in self._of_row.items() if row >= before}
+        self._row_of = {place: row for place, row in self._row_of.items() if row >= before}
+        self._runs = {row: run for row, run in self._runs.items() if row >= before}
+        self._ordered = None
+
     def graded(self, rollouts: Rollouts, run: str) -> list[Graded]:
         """Scores of the run's rollouts, by step; those that were left open are among them."""
         if self._ordered is None:

@@ -37,6 +37,8 @@ class Groups:
 
     def __init__(self) -> None:
         self.length = 0
+        self.first = 0
+        """Rows before it were let go."""
         self._columns = {name: Column(dtype) for name, dtype in GROUP_COLUMNS.items()}
         self._waiting: list[dict[str, NDArray[Any]]] = []
 
@@ -72,6 +74,12 @@ class Groups:
         self.length += batch.groups
         if len(self._waiting) >= TOGETHER:
             _ = self.columns
+
+    def let_go(self, before: int) -> None:
+        """Give the memory of the rows before `before` back."""
+        for column in self.columns.values():
+            column.let_go(before)
+        self.first = before
 
     def cut(self, length: int) -> None:
         """Let the rows from `length` on fall."""

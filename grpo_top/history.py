@@ -7,7 +7,8 @@ change is that `live` falls when a later record of the same rollout replaces it.
 from __future__ import annotations
 
 import math
-from itertools import chain
+from itertools import chain, islice
+from operator import attrgetter, ne
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ _HIGHEST_INDEX = 2**31 - 1
 _LABEL_END = "\x1f"
 _BY_PROMPT = "\0"
 _NO_REWARDS: Mapping[str, float | None] = {}
+_GROUP, _INDEX = attrgetter("group"), attrgetter("index")
 
 
 _NO_LABELS: dict[str, int] = {}
@@ -97,6 +99,8 @@ class History:
         """Sampling configs by their id in names["sampling"]."""
         self.steps: dict[int, StepRows] = {}
         self.length = 0
+        self.first = 0
+        """Rows before it were let go: they are 0 in every column but those of one value, and in `live`."""
         self.replaced = 0
         """Rows that a later record of the same rollout replaced."""
         self._sampling_ids: dict[tuple[tuple[str, Any], ...], int] = {}
@@ -180,6 +184,27 @@ class History:
             self._open.pop(number).close()
         return steps
 
+    def first_row_after(self, step: int) -> int:
+        """The first row that belongs to a later step; `length` where none does."""
+        later = (rows.ranges[0][0] for number, rows in self.steps.items() if number > step)
+        return min(later, default=self.length)
+
+    def let_go(self, step: int) -> None:
+        """Let all rollouts of the steps up to `step` go, and the names of tasks that no other one has."""
+        first = self.first_row_after(step)
+        stragglers = [self.rows_of(number) for number in self.steps if number <= step]
+        self.steps = {number: rows for number, rows in self.steps.items() if number > step}
+        self._open = {number: rows for number, rows in self._open.items() if number > step}
+        for name, column in self.columns.items():
+            column.let_go(first, marked=name == "live")
+        for column in self.components.values():
+            column.let_go(first)
+        late = np.concatenate([np.empty(0, np.int64), *stragglers])
+        self.columns["live"].put(late[late >= first], 0)
+        self.first = first
+        tasks = np.unique(self.columns["task"].view()[first:])
+        self.names["task"].keep(tasks.tolist())
+
     def begin_again(self, source: int) -> None:
         """Note that a source's file began anew: a step that it now writes again takes the place of its old rows.
 
@@ -195,6 +220,7 @@ class History:
             components={name: column.view() for name, column in self.components.items()},
             names={name: interner.names for name, interner in self.names.items()},
             samplings=self.samplings,
+            first=self.first,
         )
 
     def _opened(self, step: int) -> StepRows:
@@ -229,16 +255,19 @@ class History:
         groups: list[int] = []
         indices: list[int] = []
         size = len(rollouts)
-        sources = [source for part, source in parts for _ in part]
-        labels = [
-            f"{_BY_PROMPT}{hash(prompt_of(rollout))}" if rollout.group is None else rollout.group
-            for rollout in rollouts
-        ]
+        sources = list(chain.from_iterable([source] * len(part) for part, source in parts))
+        labels = list(map(_GROUP, rollouts))
+        if None in labels:
+            labels = [
+                f"{_BY_PROMPT}{hash(prompt_of(rollout))}" if label is None else label
+                for rollout, label in zip(rollouts, labels, strict=True)
+            ]
         places = list(zip(values["step"], _every(values["split"], size), labels, sources, strict=True))
-        given = [rollout.index for rollout in rollouts]
+        given = list(map(_INDEX, rollouts))
         tasks = _every(values["task"], size)
         start = 0
-        for stop in (*(at for at in range(1, size) if places[at] != places[at - 1]), size):
+        further = map(ne, places, islice(places, 1, None))
+        for stop in (*(at for at, other in enumerate(further, 1) if other), size):
             step, split, label, source = places[start]
             known = self._open.get(step) or self._opened(step)
             self._newest[source] = max(self._newest.get(source, step), step)
@@ -256,7 +285,9 @@ class History:
         self, known: StepRows, group: int, given: list[int | None], source: int, step: int
     ) -> list[int]:
         """The indices of neighbouring rollouts of one group: their own, else counted."""
-        if None in given and source in self._began:
+        if None not in given:
+            return given  # type: ignore[return-value]
+        if source in self._began:
             self._forget_before(source, step, known)
         found = []
         for index in given:

@@ -75,6 +75,11 @@ class Intake:
         return self._file.behind if self._is_read and isinstance(self._file, Tail | ByteTail) else 0
 
     @property
+    def caught_up(self) -> bool:
+        """Whether the last slice was certainly the last of what is there: looking again at once finds nothing."""
+        return isinstance(self._file, Tail | ByteTail) and not self._file.behind
+
+    @property
     def size(self) -> int:
         """Bytes on disk as last seen."""
         return self._file.size

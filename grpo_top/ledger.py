@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from grpo_top.batch import Batch
+from grpo_top.bound import Bound
 from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
 from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
@@ -57,6 +58,7 @@ class Ledger:
 
     def __init__(self, settings: Settings, kept: Iterable[HandScore] = ()) -> None:
         self.history = History()
+        self.bound = Bound(settings.rollouts_held)
         self.hand_scoring = HandScoring(kept)
         self.table = StepTable()
         self.evals = Evals()
@@ -85,6 +87,8 @@ class Ledger:
         """Whether a trainer's own records have been seen."""
         self.samplers = Samplers()
         self.fleet = Fleet()
+        self._measured = -math.inf
+        """The last step that was ever judged."""
         self._without_steps = False
         """Whether what was judged is servers alone, for want of any step."""
 
@@ -101,6 +105,8 @@ class Ledger:
         """As `add_rollouts`, of several sources: each part's rollouts, source and writer."""
         self.version += 1
         row = self.history.length
+        if not (parts := self.bound.in_time(parts)):
+            return
         self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
         for rollouts, _, writer in parts:
             self.hand_scoring.book.meet(rollouts, row, self.history)
@@ -182,7 +188,7 @@ class Ledger:
             if known and record.rank == rank and (reached := self._pace.newest(writer)) > record.step:
                 self._restarts.setdefault(record.step, reached)
         late = self._pace.note(writer, record.step, 1)
-        if late and changed:
+        if late and changed and record.step >= self.bound.first:
             self._mark(record.step)
         self._newest = record.step if self._newest is None else max(self._newest, record.step)
 
@@ -231,6 +237,10 @@ class Ledger:
     def judge_finished(self, ended: bool = False) -> None:
         """Judge the steps that are finished by now, and again those about which something came late."""
         self._judge_finished(ended)
+        evaluated = self.evals.rollout_steps.between(None, None)
+        if self.bound.keep(self.history, self.judge, evaluated, self._eval_reward):
+            self.version += 1
+            self.hand_scoring.book.let_go(self.history.first)
         self.hand_scoring.judge(self.history, self.judge, self.run, self.version)
 
     def _judge_servers_alone(self) -> None:
@@ -305,7 +315,9 @@ class Ledger:
         state, run = self.judge.state, self._runs.at(step)
         requests = self._batch(step, SPLIT_REQUEST)
         batch = self._batch(step, SPLIT_TRAIN) or requests
-        self.table.clear(step, ROLLOUTS)
+        if step <= self._measured:
+            self.table.clear(step, ROLLOUTS)
+        self._measured = max(self._measured, step)
         trainer = self.table.of_origin(step, TRAINER)
         measured: dict[str, float] = {}
         if batch is not None:
@@ -351,7 +363,9 @@ class Ledger:
         rows = self.history.rows_of(step)
         if not len(rows):
             return None
-        splits = self.history.columns["split"].view()[rows]
+        splits = self.history.columns["split"].at(rows, len(rows))
+        if not splits.strides[0] and splits[0] != SPLIT_UNSURE:  # one value stands for all
+            return Batch(self.history, step, rows) if splits[0] == split else None
         wanted = splits == split
         unsure = splits == SPLIT_UNSURE
         if unsure.any() and self._unsure_are(step, rows[unsure]) == split:
@@ -378,6 +392,8 @@ class Ledger:
         return SPLIT_TRAIN
 
     def _eval_reward(self, step: int) -> float | None:
+        if step < self.bound.first:
+            return self.bound.evaluated(step)
         batch = self._batch(step, SPLIT_EVAL)
         if batch is None or not batch.known.any():
             return None
@@ -400,7 +416,8 @@ class Ledger:
         self._newest = step if self._newest is None else max(self._newest, step)
 
     def _mark(self, step: int) -> None:
-        """Have the verdicts from `step` on made again."""
+        """Have the verdicts from `step` on made again, as far back as rollouts are held."""
+        step = max(step, self.bound.first)
         self._dirty = step if self._dirty is None else min(self._dirty, step)
 
     def _mark_evaluation(self, step: int) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.config import from_table, over
@@ -19,10 +20,12 @@ from grpo_top.reading import NothingReadable, Reading
 from grpo_top.records import Eval, FleetLook, Grade, Rollout, Run, SamplerLook, Skipped, Step
 from grpo_top.reread import raw_row, reread_row
 from grpo_top.scan import scan
+from grpo_top.since import Since
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from grpo_top.behind import Behind
     from grpo_top.config import Settings
     from grpo_top.endpoints import Endpoint
     from grpo_top.formats.fleet_queries import Fleets
@@ -58,7 +61,10 @@ class Monitor(Reading):
         network: Network | Callable[[], Network] | None = None,
         samplers: Sequence[str] = (),
         fleets: Fleets = NO_FLEETS,
+        since: int | None = None,
+        reference: Behind | None = None,
     ) -> None:
+        """`since`: the step with which the run begins; what lies before falls. `reference`: what is laid behind it."""
         super().__init__(
             where,
             format_name=format_name,
@@ -72,11 +78,14 @@ class Monitor(Reading):
         )
         self._own_settings = self._settings = settings
         self._grades = grades
+        self._since = None if since is None else Since(since)
+        self._reference = reference
         self.ledger = self._new_ledger()
         self._given: deque[tuple[int, HandScore]] = deque()
         """Hand scores that were given from another thread and are not taken in yet."""
         self._gathered: list[tuple[list[Rollout], int, str]] = []
         """Rollouts that were read and are not taken in yet: with their source and writer."""
+        self._gathered_rollouts = 0
         self._heard = False
         """Whether anything of the run itself came since the last poll."""
 
@@ -94,17 +103,22 @@ class Monitor(Reading):
         if self.changed():
             self.ledger.version += 1
         self.ledger.judge_finished()
+        if self._reference is not None and not self.unfinished and self._reference.poll(seconds):
+            self.ledger.version += 1
+            return True
         return came
 
     def read_all(self) -> None:
         """Read everything that is there, to its end: nothing more will come."""
         super().read_all()
         self.ledger.judge_finished(ended=True)
+        if self._reference is not None:
+            self._reference.read_all()
 
     def snapshot(self, finished: bool = False) -> Snapshot:
         """The run's picture now."""
         history, intakes = self.ledger.history, self._intakes
-        return picture(
+        found = picture(
             self.ledger,
             now=self._clock(),
             finished=finished,
@@ -116,6 +130,17 @@ class Monitor(Reading):
             grade=self.grade,
             raw=lambda row: raw_row(history, intakes, row),
         )
+        if self._since is not None:
+            found = replace(found, run=replace(found.run, since=self._since.step))
+        if self._reference is not None:
+            found = replace(found, reference=self._reference.under(found.series))
+        return found
+
+    def close(self) -> None:
+        """Watch and ask nothing more; what was read can still be looked at."""
+        super().close()
+        if self._reference is not None:
+            self._reference.close()
 
     def grade(self, row: int, score: HandScore) -> str:
         """Take a hand score of a row: the next poll counts it. Why it could not be kept, else empty; any thread."""
@@ -135,7 +160,7 @@ class Monitor(Reading):
     def _start_over(self) -> None:
         super()._start_over()
         before = self.ledger
-        self._gathered = []
+        self._gathered, self._gathered_rollouts = [], 0
         self.ledger = self._new_ledger()
         self.ledger.version = before.version + 1
 
@@ -145,6 +170,8 @@ class Monitor(Reading):
     def _begin_again(self, intake: Intake | Endpoint | Part) -> None:
         """The file was rewritten: what it held falls, at once or as it comes again."""
         self._flush()
+        if self._since is not None:
+            self._since.begin_again(intake.number)
         if intake.rewritten or intake.claim.anew:
             self.ledger.forget(intake.number)
         else:
@@ -152,11 +179,15 @@ class Monitor(Reading):
 
     def _take(self, intake: Intake | Endpoint | Part, records: list[Record]) -> None:
         ledger = self.ledger
+        if self._since is not None:
+            records = self._since.kept(intake.number, records)
         if ledger.run.framework is None and self._context.framework:
             ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
         looks: list[SamplerLook] = []
         self._heard = self._heard or any(type(record) not in (SamplerLook, FleetLook) for record in records)
+        if set(map(type, records)) == {Rollout}:
+            rollouts, records = records, []  # type: ignore[assignment]
         for record in records:
             if type(record) is Rollout:
                 rollouts.append(record)
@@ -194,14 +225,15 @@ class Monitor(Reading):
         """Take rollouts in together with others."""
         if rollouts:
             self._gathered.append((rollouts, intake.number, intake.claim.writer))
-        if sum(len(part) for part, _, _ in self._gathered) >= TOGETHER:
+            self._gathered_rollouts += len(rollouts)
+        if self._gathered_rollouts >= TOGETHER:
             self._flush()
 
     def _flush(self) -> None:
         """Take the rollouts in that were gathered."""
         if self._gathered:
             self.ledger.add_rollouts_of_several(self._gathered)
-            self._gathered = []
+            self._gathered, self._gathered_rollouts = [], 0
 
 
 class LiveMonitor(threading.Thread):

@@ -67,6 +67,19 @@ def parser(verb: str) -> argparse.ArgumentParser:
     made.add_argument("--format", metavar="NAME", help="read everything as this format, when sniffing errs")
     _add_settings(made)
     _add_which_run(made)
+    if verb in ("monitor", "check", "inspect", "report"):
+        made.add_argument(
+            "--since",
+            metavar="STEP",
+            type=_step,
+            help="read from this step on, as if the run began there",
+        )
+    if verb in ("monitor", "check", "report"):
+        made.add_argument(
+            "--reference",
+            metavar="RUN",
+            help="another run behind this one, by step; self:FROM-TO: an earlier part of this one",
+        )
     add_endpoints(made)
     if verb in ("check", "inspect"):
         made.add_argument("--all", action="store_true", help="of several runs, take each, one after another")
@@ -120,6 +133,12 @@ def parser(verb: str) -> argparse.ArgumentParser:
     if verb == "monitor":
         _add_screen(made)
     return made
+
+
+def _step(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no step: a whole number from 0 up")
+    return int(text)
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

@@ -85,7 +85,7 @@ def picture(
         for detector in judge.state.detectors
     }
     tracks = judge.tracks()
-    needs = {id_: track.needs for id_, track in tracks.items()}
+    needs = tracks.needs
     origins = {name.partition("{")[0]: series.origin(name) for name in series}
     return Snapshot(
         version=ledger.version,
@@ -117,7 +117,8 @@ def picture(
         skipped_count=ledger.skipped_count,
         rollouts=view,
         groups=Groups(
-            judge.groups["step"].length, {name: column.view() for name, column in judge.groups.items()}
+            judge.groups["step"].length - judge.first_group,
+            {name: column.view()[judge.first_group :] for name, column in judge.groups.items()},
         ),
         judged_step=judge.state.step,
         batch=ledger.batch,
@@ -174,11 +175,15 @@ def _recent_median(series: Mapping[str, Series], name: str) -> float | None:
     if name not in series:
         return None
     values = series[name].values
-    values = values[np.isfinite(values)][-WINDOW:]
-    return float(np.median(values)) if len(values) else None
+    ordered = sorted(values[np.isfinite(values)][-WINDOW:].tolist())
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[~half]) / 2 if ordered else None
 
 
 def _references(ledger: Ledger, rows: Sequence[int], where: list[str]) -> tuple[RolloutRef, ...]:
+    if not rows:
+        return ()
+    rows = [row for row in rows if row >= ledger.history.first]
     columns, wanted = ledger.history.columns, list(rows)
     names = ("step", "group", "source", "index")
     steps, groups, sources, indices = (columns[name].view()[wanted].tolist() for name in names)
@@ -197,8 +202,8 @@ def _references(ledger: Ledger, rows: Sequence[int], where: list[str]) -> tuple[
 
 def _columns_seen(ledger: Ledger) -> dict[str, str]:
     found = {}
-    for name, column in _COLUMNS_SEEN.items():
-        values = ledger.history.columns[column].view()
+    for name, column in _COLUMNS_SEEN.items() if ledger.history.length else ():
+        values = ledger.history.columns[column].view()[ledger.history.first :]
         # The end and the beginning tell: a field that a source carries is on nearly every record.
         values = np.concatenate([values[:2000], values[-2000:]])
         seen = (

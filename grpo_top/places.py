@@ -8,6 +8,7 @@ the same kind of source are runs of their own. What is not clear stays one run.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -83,7 +84,14 @@ def home_of(path: Path, writer: str, top: Path) -> Path:
 
     Files of one `writer` are of one run: where it is named after a folder, that is where the search begins.
     """
-    home = next((folder for folder in path.parents if writer.endswith(f" {folder}")), path.parent)
+    parent = path.parent
+    if not writer.endswith(str(path)):  # else it is named after the file
+        parent = next((folder for folder in path.parents if writer.endswith(f" {folder}")), parent)
+    return _home_from(parent, top)
+
+
+@lru_cache(maxsize=4096)
+def _home_from(home: Path, top: Path) -> Path:
     while home != top and home.is_relative_to(top):
         below_a_part = home.name.isdigit() and is_part(home.parent.name) and home.parent != top
         if not (is_part(home.name) or home.name in _CONTAINERS or below_a_part):

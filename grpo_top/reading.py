@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,8 @@ class Reading(ABC):
                         self._begin_again(source)
                     self._take(source, of_source)
                 in_time = time.perf_counter() <= deadline
+                if not last and isinstance(intake, Intake) and intake.caught_up:
+                    break
             if not in_time:
                 self.unfinished = True
                 break
@@ -279,8 +282,8 @@ class Reading(ABC):
         self._set_order()
 
     def _name(self, path: Path) -> str:
-        root = self.tree.root
-        return str(path.relative_to(root)) if path.is_relative_to(root) and path != root else path.name
+        below, name = str(self.tree.root).rstrip(os.sep) + os.sep, str(path)
+        return name.removeprefix(below) if name.startswith(below) else path.name
 
 
 def _what_helps(path: Path) -> str:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top.snapshot import WINDOW, Series
+from grpo_top.sources.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +33,27 @@ LEAST_STEPS = WINDOW + RUNNING - 1
 EQUAL = 1e-6
 """Means that differ by no larger part of themselves are equal, however little single steps vary."""
 OWN = "self:"
+_GLOB = "*?["
+COUNTERS = frozenset(
+    ("policy_version", "trainer_version", "learning_rate", "rollouts", "groups", "step_time")
+)
+"""Series that tell no runs apart: they count, or follow a plan."""
+LEADING = (
+    "reward_mean",
+    "success_rate",
+    "zero_variance_group_frac",
+    "group_reward_std_mean",
+    "duplicate_frac",
+    "parse_failure_rate",
+    "truncation_rate",
+    "completion_tokens_mean",
+    "kl",
+    "entropy",
+    "grad_norm",
+    "clip_frac",
+    "version_lag_max",
+)
+"""Series that are named before others that part at the same step."""
 
 
 class Wanted(NamedTuple):
@@ -77,21 +100,34 @@ class Reference:
         return self._known[name]
 
     def comparable(self) -> list[str]:
-        """Names of the series that both have for long enough, in the run's order."""
+        """Names of the series that both have for long enough."""
         return [
             name
             for name in self.of_run
-            if name in self.series and len(_common(self.of_run[name], self.series[name])[0]) >= LEAST_STEPS
+            if name in self.series
+            and name not in COUNTERS
+            and len(_common(self.of_run[name], self.series[name])[0]) >= LEAST_STEPS
         ]
+
+    def partings(self) -> dict[str, Parting]:
+        """Series in which the runs part, the earliest first."""
+        rank = {name: at for at, name in enumerate(LEADING)}
+        found = {name: parted for name in self.comparable() if (parted := self.parting(name)) is not None}
+        order = sorted(found, key=lambda name: (found[name].step, rank.get(name, len(rank)), name))
+        return {name: found[name] for name in order}
 
 
 def wanted(text: str) -> Wanted:
-    """What `--reference` names. ValueError where it is a part without steps, or one that ends before it begins."""
+    """What `--reference` names. ValueError where it is no place, or a part that ends before it begins."""
     if not text.startswith(OWN):
+        if not is_url(text) and not any(sign in text for sign in _GLOB) and not Path(text).exists():
+            raise ValueError(f"--reference {text}: no such file, directory or URL")
         return Wanted(text)
     found = re.fullmatch(r"(\d+)-(\d+)", text.removeprefix(OWN))
     if found is None or int(found[1]) > int(found[2]):
-        raise ValueError(f"--reference {text}: write an earlier part of this run as self:FROM-TO, for example self:1-50")
+        raise ValueError(
+            f"--reference {text}: write an earlier part of this run as self:FROM-TO, for example self:1-50"
+        )
     return Wanted("", int(found[1]), int(found[2]))
 
 
@@ -128,8 +164,8 @@ def parting(one: Series, other: Series) -> Parting | None:
 
 def _common(one: Series, other: Series) -> tuple[NDArray[np.int64], Floats, Floats]:
     """The steps at which both are known, and the values of both."""
-    known = [series.steps[np.isfinite(series.values)] for series in (one, other)]
-    steps = np.intersect1d(*known, assume_unique=True)
+    known, also_known = (series.steps[np.isfinite(series.values)] for series in (one, other))
+    steps = np.intersect1d(known, also_known, assume_unique=True)
     return (
         steps,
         one.values[np.searchsorted(one.steps, steps)],

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from grpo_top.formats.registry import named
 from grpo_top.numbers import share
 from grpo_top.records import SAMPLING_ORDER
+from grpo_top.reference_text import reference_object
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
 
@@ -95,6 +96,10 @@ def check_object(
     ]
     if place is not None:
         found["place"] = {"name": place.name, "where": list(place.where), "run": place.pick}
+    if run.since is not None:
+        found["run"]["since"] = run.since
+    if snapshot.reference is not None:
+        found["reference"] = reference_object(snapshot.reference)
     if snapshot.defects:
         found["defects"] = list(snapshot.defects)
     return found

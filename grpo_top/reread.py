@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from grpo_top.records import Rollout
     from grpo_top.remote import Part
 
+LET_GO = "its row was let go to bound memory: of the oldest rollouts only the steps' series are held"
 _LONG = 1 << 18
 """Characters of a completion from which on its place and its length tell whether it is the same."""
 
 
 def reread_row(history: History, intakes: Sequence[Intake | Endpoint | Part], row: int) -> Rollout | Gone:
     """The rollout of a row, or why it cannot be had."""
+    if row < history.first:
+        return Gone(LET_GO)
     source, offset, length, part, step, text = (
         int(history.columns[name].view()[row])
         for name in ("source", "offset", "length", "part", "step", "text")
@@ -34,6 +37,8 @@ def reread_row(history: History, intakes: Sequence[Intake | Endpoint | Part], ro
 
 def raw_row(history: History, intakes: Sequence[Intake | Endpoint | Part], row: int) -> bytes | None:
     """The line that a row was read from; None where there is none, or none that can be read."""
+    if row < history.first:
+        return None
     source, *place = (
         int(history.columns[name].view()[row]) for name in ("source", "offset", "length", "part")
     )

@@ -11,6 +11,7 @@ import socket
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+from grpo_top.leaving import told
 from grpo_top.server import Guard
 from grpo_top.service import Service
 
@@ -103,9 +104,13 @@ async def _serve(
         if not ended.done():
             ended.set_result(interrupted)
 
-    loop.add_signal_handler(signal.SIGINT, end, True)
-    loop.add_signal_handler(signal.SIGTERM, end, False)
-    service = open_service()
+    with told(lambda number: loop.call_soon_threadsafe(end, number == signal.SIGINT)):
+        return await _served(open_service(), say, host, port, ended)
+
+
+async def _served(
+    service: Service, say: Callable[[str], None], host: str, port: int, ended: asyncio.Future[bool]
+) -> bool:
     service.require_there()
     failure = asyncio.ensure_future(service.failed())
     try:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from grpo_top.batch import Batch
     from grpo_top.grades import Graded, HandScore
     from grpo_top.records import Rollout, Sampling, Success
+    from grpo_top.reference import Reference
     from grpo_top.scan import Literal, Looked
 
 
@@ -115,6 +116,8 @@ class RunFacts:
     components: tuple[str, ...] = ()
     """Names of the reward's components, in the order of the log."""
     families: tuple[str, ...] = ()
+    since: int | None = None
+    """The step from which on the run is read, where the user has set one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +257,8 @@ class Rollouts:
     names: Mapping[str, Sequence[str]]
     samplings: Sequence[Sampling]
     """Deployed sampling configs by their id in the `sampling` column."""
+    first: int = 0
+    """Rows before it were let go to bound memory: `live` is 0 there, and the other columns say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +379,8 @@ class Snapshot:
     """Inference servers that are looked at, in the order in which they were named."""
     fleet: tuple[FleetSeries, ...] = ()
     """Numbers over all samplers that a Prometheus server scrapes; empty where none is asked."""
+    reference: Reference | None = None
+    """What the user wants drawn behind the run."""
     raw: Callable[[int], bytes | None] = lambda _row: None
     """The line that a row was read from; None where it is no line of a text file, or cannot be read any more."""
     graded: tuple[Graded, ...] = ()

@@ -41,12 +41,14 @@ def summary(snapshot: Snapshot) -> tuple[Section, ...]:
 def _progress(snapshot: Snapshot) -> Iterator[str]:
     run = snapshot.run
     if run.last_step is None:
-        yield "no step yet"
+        yield "no step yet" if run.since is None else f"no step from {run.since} on, where --since begins"
         return
     if run.total_steps:
         yield f"step {numbers.part_of(run.last_step, run.total_steps)}"
     else:
         yield f"steps {numbers.span(run.first_step or 0, run.last_step)}"
+    if run.since is not None:
+        yield f"from step {run.since} on alone, as --since says"
     if run.rollouts:
         yield f"{numbers.count(run.rollouts)} rollouts in {numbers.count(run.groups)} groups"
     yield _several(run.evals, "evaluation")

@@ -121,7 +121,9 @@ class SeriesView(Mapping[str, Series]):
         self._steps = steps
         self._columns = columns
         self._length = length
-        self._names = tuple(dict.fromkeys(name for name, _ in columns))
+        self._origins: dict[str, list[str]] = {}
+        for name, origin in columns:
+            self._origins.setdefault(name, []).append(origin)
         self._cache: dict[str, Series] = {}
 
     def __getitem__(self, name: str) -> Series:
@@ -140,9 +142,10 @@ class SeriesView(Mapping[str, Series]):
 
     def origin(self, name: str) -> str:
         """A series' `Series.origin`, without merging it: whose values are at least half of it, the rollouts' first."""
+        origins = self._origins[name]
+        if len(origins) == 1:
+            return origins[0]
         columns = self._of(name)
-        if len(columns) == 1:
-            return columns[0][0]
         unknown = np.ones(self._length, np.bool_)
         counts = {}
         for origin, values in columns:
@@ -156,13 +159,13 @@ class SeriesView(Mapping[str, Series]):
         return max(rest, key=lambda origin: rest[origin])
 
     def __contains__(self, name: object) -> bool:
-        return any((name, origin) in self._columns for origin in ORIGINS)
+        return name in self._origins
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._origins)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._origins)
 
     def _of(self, name: str) -> list[tuple[str, NDArray[np.float64]]]:
         """The columns of a series with their origins, the preferred first."""

@@ -34,11 +34,11 @@ def text_hash(text: str) -> int:
     return int.from_bytes(blake2b(folded(text), digest_size=8).digest(), "little", signed=True)
 
 
-_LOOP_REPEATS = 3
+LOOP_REPEATS = 3
 _LOOP_CHARACTERS = 24
-_LOOP_SINGLE = 12
+LOOP_SINGLE = 12
 _LOOP_DIGITS = 128
-_NEEDLE = 16
+NEEDLE = 16
 """Any loop of a longer span repeats the text's last 16 characters: one period earlier they stand again."""
 
 
@@ -54,28 +54,28 @@ def ends_in_loop(text: str) -> bool:
     other the theorem of Fine and Wilf makes a shorter period that holds, so there are O(log n) of them.
     """
     size = len(text)
-    if size < _LOOP_SINGLE:
+    if size < LOOP_SINGLE:
         return False
-    if text.endswith(text[-1] * _LOOP_SINGLE):
+    if text.endswith(text[-1] * LOOP_SINGLE):
         return True
     if size >= _LOOP_DIGITS and text[-1].isdecimal() and text[-_LOOP_DIGITS:].isdecimal():
         return True
     if size < _LOOP_CHARACTERS:
         return False
-    longest = size // _LOOP_REPEATS
-    needle = text[-_NEEDLE:]
+    longest = size // LOOP_REPEATS
+    needle = text[-NEEDLE:]
     if (
-        needle not in text[max(0, size - longest - _NEEDLE) : -1]
+        needle not in text[max(0, size - longest - NEEDLE) : -1]
     ):  # twice as quick as `find`, and nearly always so
         return False
     backwards = text[::-1]  # `find` is linear for long needles, `rfind` is not
     period = backwards.find(needle[::-1], 1)
     while 0 < period <= longest:
-        repeats = max(_LOOP_REPEATS, -(-_LOOP_CHARACTERS // period))
+        repeats = max(LOOP_REPEATS, -(-_LOOP_CHARACTERS // period))
         whole = period * repeats
         if whole <= size and backwards.startswith(backwards[: whole - period], period):
             return True
-        needle = backwards[: max(_NEEDLE, 2 * (period + 1))]
+        needle = backwards[: max(NEEDLE, 2 * (period + 1))]
         period = backwards.find(needle, period + 1, longest + len(needle))
     return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.hints import hints
@@ -149,14 +150,16 @@ def stages(statuses: Mapping[str, tuple[int, Status]], findings: Iterable[Findin
     A stage is `ok` only where a detector of it could judge: data that is missing never makes one.
     """
     active = [finding for finding in findings if finding.active]
+    worst: dict[int, Status] = {}
+    for stage, status in statuses.values():
+        worst[stage] = max(status, worst.get(stage, Status.UNKNOWN))
     found = []
     for number, (name, _) in enumerate(STAGES):
-        of_stage = [status for stage, status in statuses.values() if stage == number]
         found.append(
             StageState(
                 stage=number,
                 name=name,
-                status=max(of_stage, default=Status.UNKNOWN),
+                status=worst.get(number, Status.UNKNOWN),
                 findings=tuple(finding.id for finding in active if finding.stage == number),
             )
         )
@@ -233,6 +236,19 @@ def coverage(
         needs: detector id → the series that it lacks.
         framework: whose settings the hints name.
     """
+    lacks = tuple((id_, frozenset(names)) for id_, names in needs.items())
+    return _coverage(tuple(series.items()), tuple(columns.items()), lacks, framework)
+
+
+@lru_cache(maxsize=8)
+def _coverage(
+    series_: tuple[tuple[str, str], ...],
+    columns_: tuple[tuple[str, str], ...],
+    needs: tuple[tuple[str, frozenset[str]], ...],
+    framework: str | None,
+) -> tuple[CoverageItem, ...]:
+    """Kept, since from one picture to the next it hardly ever changes."""
+    series, columns = dict(series_), dict(columns_)
     items = []
     for item in TEN_THINGS:
         carried: dict[str, str] = {}
@@ -244,7 +260,7 @@ def coverage(
             else:
                 carried[wanted.name] = origin
         blinded = {name.removeprefix("column:") for wanted in missing for name in wanted.series}
-        blinds = tuple(id_ for id_, lacks in needs.items() if blinded & set(lacks))
+        blinds = tuple(id_ for id_, lacks in needs if blinded & lacks)
         if missing:
             status = "missing"
         else:

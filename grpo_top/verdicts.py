@@ -7,6 +7,7 @@ checkpoint before its step, and the steps since are judged again.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -22,7 +23,9 @@ from grpo_top.groups import Groups
 from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from grpo_top.detectors.base import Details, Detector, Verdict
     from grpo_top.facts import StepFacts
@@ -87,6 +90,47 @@ class JudgeState:
     groups: int = 0
 
 
+class Tracks(Mapping[str, DetectorTrack]):
+    """The detectors' tracks by id, in triage order: each is made when it is asked for."""
+
+    def __init__(
+        self,
+        detectors: Sequence[Detector],
+        needs: Mapping[str, tuple[str, ...]],
+        steps: NDArray[np.int64],
+        statuses: NDArray[np.uint8],
+        values: NDArray[np.float64],
+    ) -> None:
+        self.needs = needs
+        """Detector → the series that it cannot do without and that were never seen."""
+        self._places = {detector.id: (place, detector) for place, detector in enumerate(detectors)}
+        self._rows = steps, statuses, values
+        self._made: dict[str, DetectorTrack] = {}
+
+    def __getitem__(self, id_: str) -> DetectorTrack:
+        known = self._made.get(id_)
+        if known is not None:
+            return known
+        place, detector = self._places[id_]
+        steps, statuses, values = self._rows
+        self._made[id_] = made = DetectorTrack(
+            id=id_,
+            stage=detector.stage,
+            steps=steps,
+            status=statuses[:, place],
+            values=values[:, place],
+            threshold=_threshold(detector),
+            needs=self.needs[id_],
+        )
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 class Judge:
     """Takes finished steps in ascending order and keeps findings, verdict tracks and the table of groups."""
 
@@ -107,6 +151,9 @@ class Judge:
         """The last step's, for a verdict that is given between steps."""
         self.seen: dict[str, int] = {}
         """Series → the first step at which it was ever seen, finite or not."""
+        self._needs: Mapping[str, tuple[str, ...]] = {}
+        self._needs_of: frozenset[str] | None = None
+        """The series that had been seen when `_needs` was made."""
         self.defects: dict[str, str] = {}
         """Detectors that raised, and are off since → what is said of it."""
 
@@ -122,6 +169,23 @@ class Judge:
         for rows in (self.steps, self.statuses, self.values):
             rows.cut(self.state.judged)
         self._groups.cut(self.state.groups)
+
+    def checkpoints(self, behind: int) -> list[int]:
+        """Steps after which it can go on, ascending: those that lie at least so many judged steps back."""
+        last = self.state.judged - behind
+        return [one.step for one in self._checkpoints if one.step is not None and one.judged <= last]
+
+    def let_go(self, step: int) -> None:
+        """Never go back to before what follows the checkpoint after `step`: the groups up to it are let go."""
+        while self._checkpoints and self._checkpoints[0].step != step:
+            del self._checkpoints[0]
+        if self._checkpoints:
+            self._groups.let_go(self._checkpoints[0].groups)
+
+    @property
+    def first_group(self) -> int:
+        """Rows of `groups` before it were let go."""
+        return self._groups.first
 
     @property
     def groups(self) -> Mapping[str, Column]:
@@ -250,26 +314,15 @@ class Judge:
             )
         return found
 
-    def missing(self, detector: Detector) -> tuple[str, ...]:
-        """The series that a detector cannot do without and that were never seen."""
-        return self._missing(detector, self._ever_seen())
-
-    def tracks(self) -> dict[str, DetectorTrack]:
+    def tracks(self) -> Tracks:
         """Every detector's verdict at every judged step."""
-        steps, statuses, values = self.steps.view(), self.statuses.view(), self.values.view()
-        seen = self._ever_seen()
-        return {
-            detector.id: DetectorTrack(
-                id=detector.id,
-                stage=detector.stage,
-                steps=steps,
-                status=statuses[:, place],
-                values=values[:, place],
-                threshold=_threshold(detector),
-                needs=self._missing(detector, seen),
-            )
-            for place, detector in enumerate(self.state.detectors)
-        }
+        if self._needs_of != self.seen.keys():
+            seen = self._ever_seen()
+            self._needs = {detector.id: self._missing(detector, seen) for detector in self._fresh}
+            self._needs_of = frozenset(self.seen)
+        return Tracks(
+            self._fresh, self._needs, self.steps.view(), self.statuses.view(), self.values.view()
+        )
 
     def _ever_seen(self) -> set[str]:
         """Series that were ever seen, also by their name without its `{…}` part."""

@@ -147,7 +147,7 @@ def written(random: Random, steps: int) -> list[list[Record]]:
 def shuffled_a_little(random: Random, events: list[list[Record]], late: int) -> list[list[Record]]:
     """The same events, `late` of them moved to a later place."""
     moved = list(events)
-    for _ in range(late):
+    for _ in range(late if events else 0):
         event = moved.pop(random.randrange(len(moved)))
         moved.insert(random.randint(0, len(moved)), event)
     return moved

@@ -94,7 +94,7 @@ def test_findings_that_wait_too_long_are_dropped_and_said(monkeypatch: pytest.Mo
 def test_it_ends_by_itself_at_the_time_that_was_given_and_says_how_it_stands(tmp_path: Path) -> None:
     (tmp_path / "rollouts.jsonl").write_bytes(b"\n".join(recorded_lines("sampler_cold")) + b"\n")
     ran = subprocess.run(
-        [sys.executable, "-m", "grpo_top", "check", str(tmp_path), "--follow", "--for", "0.5"],
+        [sys.executable, "-m", "grpo_top", "check", str(tmp_path), "--follow", "--for", "2"],
         check=False,
         capture_output=True,
         text=True,

@@ -81,22 +81,30 @@ def packed_heads(name: str) -> list[tuple[str, bytes]]:
         ]
 
 
-def pieces_of(heads: list[tuple[str, bytes]], folder: Path, top: Path) -> set[Piece]:
-    found = set()
-    for name, head in heads:
-        claimed = choose(folder / name, head)
-        if claimed is not None and claimed[1].feed != "none" and not claimed[1].run:
-            format_, claim = claimed
-            found.add(Piece(home_of(folder / name, claim.writer, top), Kind(format_.name, claim.role)))
+def claimed(name: str) -> list[tuple[str, str, Kind]]:
+    """The files of a sample that are read, trackers' apart: name, writer as it is below TOP, kind."""
+    found = []
+    for file, head in packed_heads(name):
+        chosen = choose(TOP / file, head)
+        if chosen is not None and chosen[1].feed != "none" and not chosen[1].run:
+            found.append((file, chosen[1].writer, Kind(chosen[0].name, chosen[1].role)))
     return found
+
+
+def pieces_of(files: list[tuple[str, str, Kind]], folder: Path) -> set[Piece]:
+    """The same files in another folder."""
+    return {
+        Piece(home_of(folder / file, writer.replace(str(TOP), str(folder)), TOP), kind)
+        for file, writer, kind in files
+    }
 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_real_frameworks_folder_is_one_run_and_two_beside_each_other_are_two(name: str) -> None:
-    heads = packed_heads(name)
-    assert roots(grounds(pieces_of(heads, TOP, TOP), TOP)) == ["."]
+    files = claimed(name)
+    assert roots(grounds(pieces_of(files, TOP), TOP)) == ["."]
     for one, other in (("first", "second"), ("sweep/lr_1e-5", "sweep/lr_1e-6"), ("a", "old/b")):
-        pieces = pieces_of(heads, TOP / one, TOP) | pieces_of(heads, TOP / other, TOP)
+        pieces = pieces_of(files, TOP / one) | pieces_of(files, TOP / other)
         found = [Path(root) for root in roots(grounds(pieces, TOP))]
         assert len(found) == 2
         assert found[0].is_relative_to(one)

@@ -122,10 +122,9 @@ def test_the_newest_run_is_read_and_the_others_are_named_with_what_reads_them(pl
     assert line == f"first: another run, not read; read by grpo-top {place / 'first'}"
 
 
-@pytest.mark.parametrize("name", ["first", "first/rollouts.jsonl/.."])
-def test_the_run_that_is_wanted_is_read(place: Path, name: str) -> None:
-    assert rollouts(looked(place, run=str((place / name).resolve()))) == 6
+def test_the_run_that_is_wanted_is_read(place: Path) -> None:
     assert rollouts(looked(place, run="first")) == 6
+    assert rollouts(looked(place, run=str(place / "first"))) == 6
 
 
 def test_all_of_it_is_one_run_where_the_user_says_so(place: Path) -> None:

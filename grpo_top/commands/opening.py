@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from grpo_top.behind import Behind
     from grpo_top.config import Settings
     from grpo_top.monitor import Monitor
     from grpo_top.runs import FoundRun, Runs
     from grpo_top.snapshot import Snapshot
 
-OK, FOUND, WRONG, INTERRUPTED = 0, 1, 2, 130
-"""Exit statuses: nothing at or above --fail-on; something; the command line or the log cannot be read; interrupted."""
+OK, FOUND, WRONG, FAILED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit statuses: nothing at or above --fail-on; something; the command line or the log cannot be read; grpo-top itself
+failed; interrupted."""
 
 
 class Wrong(Exception):
@@ -55,9 +57,10 @@ def _opened(options: argparse.Namespace) -> Monitor:
     from grpo_top.grade_store import GradeStore
     from grpo_top.monitor import Monitor
 
+    settings = settings_of(options)
     return Monitor(
         where_of(options),
-        settings_of(options),
+        settings,
         format_name=options.format,
         grades=GradeStore(),
         run=options.run,
@@ -65,7 +68,21 @@ def _opened(options: argparse.Namespace) -> Monitor:
         network=network_of(options),
         samplers=samplers_of(options, live=getattr(options, "follow", False)),
         fleets=fleets_of(options),
+        since=getattr(options, "since", None),
+        reference=behind_of(options, where_of(options), settings, options.run),
     )
+
+
+def behind_of(
+    options: argparse.Namespace, where: Sequence[str], settings: Settings, run: str | None
+) -> Behind | None:
+    """What is laid behind the run at `where`; None where nothing is. ValueError where `--reference` cannot be."""
+    reference = getattr(options, "reference", None)
+    if reference is None:
+        return None
+    from grpo_top.behind import Behind
+
+    return Behind(reference, where, settings, getattr(options, "since", None), run)
 
 
 def _one_of(runs: Runs, wanted: str | None, options: argparse.Namespace) -> FoundRun | None:

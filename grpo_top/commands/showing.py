@@ -24,6 +24,10 @@ def monitor(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     try:
         network, fleets = network_of(options), fleets_of(options)
+        if options.reference is not None:
+            from grpo_top.reference import wanted
+
+            wanted(options.reference)
     except ValueError as error:
         raise Wrong(str(error)) from error
     return run(
@@ -38,6 +42,8 @@ def monitor(options: argparse.Namespace) -> int:
         which=options.run,
         one_run=options.one_run,
         settings_of=lambda found: settings_of(for_run(options, found)),
+        since=options.since,
+        reference=options.reference,
     )
 
 
@@ -53,6 +59,7 @@ def demo(options: argparse.Namespace) -> int:
 
     from grpo_top.demo.player import Player, play_all
     from grpo_top.demo.recordings import RECORDINGS, find
+    from grpo_top.leaving import at_last
 
     if options.list:
         for recording in RECORDINGS:
@@ -63,7 +70,8 @@ def demo(options: argparse.Namespace) -> int:
     except ValueError as error:
         raise Wrong(str(error)) from error
     settings = settings_of(options)
-    with tempfile.TemporaryDirectory(prefix="grpo-top-demo-") as name:
+    temporary = tempfile.TemporaryDirectory(prefix="grpo-top-demo-")
+    with temporary as name, at_last(temporary.cleanup):
         directory = Path(name)
         if not _on_a_terminal():
             play_all(recording, directory)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_top.detectors.format import ComponentDivergence, FormatExploit, ParseFailures
+from grpo_top.detectors.components import ComponentDivergence
+from grpo_top.detectors.format import FormatExploit, ParseFailures
 from grpo_top.detectors.length import LengthCollapse, LengthHacking
 from grpo_top.detectors.truncation import Truncation
 

@@ -12,10 +12,12 @@ from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdic
 from grpo_top.detectors.parts import PartRewards
 from grpo_top.detectors.rules import SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Window, robust_deviation, significant_trend
+from grpo_top.streaming import Window, robust_deviation, significant_trend, theil_sen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from grpo_top.facts import StepFacts
 
@@ -50,7 +52,8 @@ class RewardCollapse(SeriesDetector):
         ),
         decides=(
             "Judged after `min_steps` rows. Fails when within 3 logged rows the mean reward falls by more than "
-            "`deviations` robust deviations of the 20 rows before and by `share` of the range that it has "
+            "`deviations` robust deviations of the 20 rows before (around their trend, if they had one) "
+            "and by `share` of the range that it has "
             "covered so far, and stays below that mark for `sustain` rows; it stands until the reward is back "
             "above the mark. Warns when the mean of 20 rows has sunk from its best by `share` of the range that "
             "such means have covered and by 2 robust deviations, and the last `trend_steps` rows have a "
@@ -66,7 +69,8 @@ class RewardCollapse(SeriesDetector):
             "If the scorer changed, see REWARD_STREAK and REWARD_INCONSISTENT for the proof",
         ),
         mistaken_for=(
-            "A curriculum that moves on to harder tasks: success by tier tells. One bad batch: the reward is "
+            "A curriculum that moves on to harder tasks. Where families or tiers are logged, a sudden fall only counts "
+            "among those that were there before. One bad batch: the reward is "
             "back within 5 rows."
         ),
         related=(
@@ -155,8 +159,8 @@ class RewardCollapse(SeriesDetector):
         rows = self._series.values[-(WINDOW + FALL_ROWS - 1) : -(FALL_ROWS - 1)]
         before = float(np.median(rows))
         covered = self.share * (self._highest - self._lowest)
-        fall = max(self.deviations * robust_deviation(rows), covered, self._least_fall(facts))
-        if value <= before - fall:
+        fall = max(self.deviations * _noise(rows), covered, self._least_fall(facts))
+        if value <= before - fall and not self._parts.other_tasks(FALL_ROWS, fall):
             self._before, self._mark = before, before - fall
             self._parts.mark(FALL_ROWS)
 
@@ -184,3 +188,9 @@ class RewardCollapse(SeriesDetector):
         limits = facts.scale.range(facts.run)
         scale = limits[1] - limits[0] if limits is not None else max(abs(self._lowest), abs(self._highest))
         return 0.1 * scale
+
+
+def _noise(rows: NDArray[np.float64]) -> float:
+    """Robust deviation of rewards, around their trend where they had one: what a run has learned is no noise."""
+    line = theil_sen(rows) * np.arange(len(rows))
+    return min(robust_deviation(rows), robust_deviation(rows - line))

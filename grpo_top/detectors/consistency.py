@@ -10,6 +10,7 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict
 from grpo_top.detectors.rules import sustained
+from grpo_top.detectors.scale import RewardScaleShift
 from grpo_top.detectors.tasks import RecentRows, first_of_equal
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
@@ -63,7 +64,8 @@ class Compared:
         repeats, found = int(np.count_nonzero(again)), 0
         if repeats:
             both = firsts[again], rows[again]
-            differ = np.abs(batch.at("reward", both[0]) - batch.at("reward", both[1])) > tolerance
+            apart = np.maximum(np.abs(batch.at("step", both[0]) - batch.at("step", both[1])), 1)
+            differ = np.abs(batch.at("reward", both[0]) - batch.at("reward", both[1])) > tolerance * apart
             found = int(np.count_nonzero(differ))
             if found:
                 self._note(batch, *(of[differ][-KEPT_PAIRS:] for of in both))
@@ -91,7 +93,11 @@ class RewardInconsistent(Detector):
     needs = ("rollouts", "distinct_texts_mean")
     knobs = (
         Knob("threshold", 5, "pairs of rollouts within 20 steps that should have earned the same"),
-        Knob("tolerance", 0.01, "share of the reward range by which two rewards may differ"),
+        Knob(
+            "tolerance",
+            0.01,
+            "share of the reward range by which two rewards may differ, a step between them",
+        ),
         Knob("repeats", 20, "answers that came again before raw verifier output is taken to fix the reward"),
     )
     page = Page(
@@ -108,9 +114,13 @@ class RewardInconsistent(Detector):
         decides=(
             "Compares each train rollout with the first one of the same task and completion in the last 20 "
             "steps, and with the first one of the same task and raw verifier output. Fires on `threshold` pairs "
-            "whose rewards differ by more than `tolerance` of the range. Raw output is only compared where it "
+            "whose rewards differ by more than `tolerance` of the range for each step that lies between them, so that "
+            "weights that are annealed slowly pass. Raw output is only compared where it "
             "fixed the reward before: of `repeats` or more answers that came again at most 1% differed. "
-            "Rollouts with a verifier error are left to VERIFIER_ERRORS."
+            "Rollouts with a verifier error are left to VERIFIER_ERRORS.\n\n"
+            "Fires too when rewards leave their scale under one reward_version: 5 rewards, and 2% of those of 20 "
+            "steps, outside a declared range in which all lay on the first 10 steps; or half of the rewards of 3 "
+            "steps running beyond everything that 20 steps and 256 rollouts had shown, by a quarter of that range."
         ),
         try_next=(
             "Score both rollouts of an attached pair by hand: which of the two rewards is right?",
@@ -122,7 +132,7 @@ class RewardInconsistent(Detector):
             "If scorers run in several processes, check that all of them run the same code",
         ),
         mistaken_for=(
-            "Rewards that depend on more than the answer: weights that are annealed, bonuses for being rare in "
+            "Rewards that depend on more than the answer: bonuses for being rare in "
             "the group, penalties for time. Say so with a new reward_version, or raise `tolerance`."
         ),
         related=("RUN_RECORD_CHANGED", "VERIFIER_ERRORS", "REWARD_COLLAPSE", "NONDETERMINISTIC_REPLAY"),
@@ -139,6 +149,9 @@ class RewardInconsistent(Detector):
     def _begin(self) -> None:
         self._recent = RecentRows(WINDOW, KEPT_ROLLOUTS)
         self._by_text, self._by_raw = Compared(), Compared()
+        self._scale = RewardScaleShift()
+        self._by_scale = False
+        """Whether the newest verdict is that of the scale."""
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -152,10 +165,14 @@ class RewardInconsistent(Detector):
             pairs = worst.window.hits
             status = Status.FAIL if pairs >= self.threshold else Status.WATCH if pairs else Status.OK
             self._verdict = Verdict(status, float(pairs), self.threshold, worst.window.first_hit)
-        return self._verdict
+        scale = self._scale.judge(facts)
+        self._by_scale = scale.status > max(self._verdict.status, Status.OK)
+        return scale if self._by_scale else self._verdict
 
-    def describe(self, facts: StepFacts) -> Details:  # noqa: ARG002
-        """How many pairs there are, what the newest earned, and both rollouts of each."""
+    def describe(self, facts: StepFacts) -> Details:
+        """How many pairs there are, what the newest earned, and both rollouts of each; else how the scale moved."""
+        if self._by_scale:
+            return self._scale.describe(facts)
         worst = self._worst()
         pairs = list(worst.pairs)[::-1]
         newest = pairs[0]

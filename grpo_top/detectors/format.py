@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, some_rows
 from grpo_top.detectors.forms import (
     COMPONENTS_KEPT,
     SHARE_EVERY,
     FormAlone,
     FormShare,
     Rise,
-    components,
     content_components,
 )
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import LateShare, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Trend, Window, trend
+from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -297,147 +296,6 @@ class FormatExploit(SeriesDetector):
 
     def _gain(self, name: str) -> float:
         return self._late[name].mean - self._before(name) if name in self._late else 0.0
-
-
-class Apart(NamedTuple):
-    """Two components that part, and their trends."""
-
-    up: str
-    rise: Trend
-    down: str
-    fall: Trend
-
-
-NO_TREND = Trend(0.0, 0.0, 0.0, 1.0)
-
-
-class ComponentDivergence(Detector):
-    """One part of the reward rises while another falls."""
-
-    id = "COMPONENT_DIVERGENCE"
-    stage = 5
-    severity = Status.WARN
-    series = ("component_mean",)
-    knobs = (
-        Knob("steps", 30, "logged values over which the trends are taken"),
-        Knob("min_rows", 12, "values that a trend needs at least"),
-        Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
-        Knob("size", 0.05, "share of a component's own range that it must have moved by"),
-        Knob("noise", 2, "times the deviation around its own trend that each must have moved by"),
-        Knob("sustain", 5, "rows running on which two components part"),
-    )
-    page = Page(
-        what=(
-            "Two parts of the reward pull against each other, and one is winning. The total may rise all the "
-            "while: the policy pays for the easy part with the hard one, say for form with correctness."
-        ),
-        looks_like="Two component lines that part: one climbs, the other sinks by about as much.",
-        decides=(
-            "Fires when, over the last `steps` logged values, one component has a significant upward trend "
-            "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
-            "with `min_rows` of them at least, on `sustain` rows running. Each must have moved by `size` of "
-            "the range that it has had and by `noise` times the deviation around its trend, and the smaller "
-            "change must be `ratio` of the larger one."
-        ),
-        try_next=(
-            "Read answers that earn much of the rising component and little of the falling one",
-            "Ask which of the two you want; lower the weight of the other, or cap it",
-            "Make the easy part a condition for the hard one instead of an addend",
-            "Log every component's within-group spread: what has none teaches nothing, see UNIFORM_COMPONENT",
-        ),
-        mistaken_for=(
-            "A penalty that is meant to move, such as a length penalty in a run whose answers grow as they "
-            "get better. A component that is rescaled on schedule."
-        ),
-        related=("FORMAT_EXPLOIT", "UNIFORM_COMPONENT", "LENGTH_HACKING", "HELDOUT_FLAT"),
-    )
-    steps: float
-    min_rows: float
-    ratio: float
-    size: float
-    noise: float
-    sustain: float
-
-    def __init__(self, settings: Mapping[str, float]) -> None:
-        super().__init__(settings)
-        self._streak = Streak()
-        self._windows: dict[str, Window] = {}
-        self._ranges: dict[str, tuple[float, float]] = {}
-        self._apart = Apart("", NO_TREND, "", NO_TREND)
-        """The two that part now, or parted last."""
-        self._verdict = UNKNOWN
-
-    def observe(self, facts: StepFacts) -> Verdict:
-        """Take a step's component means in and look for two that part."""
-        found = components(facts)
-        for name, value in found.items():
-            if name not in self._windows:
-                if len(self._windows) >= COMPONENTS_KEPT:
-                    continue
-                self._windows[name] = Window(int(self.steps))
-            self._windows[name].add(value, facts.step)
-            low, high = self._ranges.get(name, (value, value))
-            self._ranges[name] = (min(low, value), max(high, value))
-        if found:
-            self._verdict = self._judge(facts.step)
-        return self._verdict
-
-    def describe(self, facts: StepFacts) -> Details:
-        """Which one rises, which one falls, and by how much."""
-        up, rise, down, fall = self._apart
-        window = self._windows[up]
-        rows: tuple[int, ...] = ()
-        if facts.batch is not None and up in facts.batch.components and down in facts.batch.components:
-            order = np.argsort(facts.batch.components[down] - facts.batch.components[up], kind="stable")
-            rows = ordered_rows(facts.batch, order)
-        return Details(
-            f"{up} rises by {numbers.value(rise.change)} while {down} falls by {numbers.value(-fall.change)}",
-            {
-                "rising": {"component": up, "change": rise.change, "slope": rise.slope, "p": rise.p},
-                "falling": {"component": down, "change": fall.change, "slope": fall.slope, "p": fall.p},
-                "steps": [window.first_step, int(window.steps[-1])],
-            },
-            rows,
-        )
-
-    def _judge(self, step: int) -> Verdict:
-        if len(self._windows) < 2 or all(len(window) < self.min_rows for window in self._windows.values()):
-            return UNKNOWN
-        found = self._find()
-        self._streak.update(found is not None, step)
-        if found is None:
-            return Verdict(Status.OK)
-        self._apart = found
-        status = Status.WARN if self._streak.length >= self.sustain else Status.WATCH
-        return Verdict(status, -found.fall.change, None, self._windows[found.up].first_step)
-
-    def _find(self) -> Apart | None:
-        moved = {
-            name: half for name, window in self._windows.items() if (half := self._half_change(name, window))
-        }
-        if not (any(half > 0 for half in moved.values()) and any(half < 0 for half in moved.values())):
-            return None
-        trends = {name: trend(self._windows[name].values, self._windows[name].steps) for name in moved}
-        clear = {name: of for name, of in trends.items() if abs(of.change) >= self.noise * of.noise}
-        rising = [(name, of) for name, of in clear.items() if of.direction == "up"]
-        falling = [(name, of) for name, of in clear.items() if of.direction == "down"]
-        pairs = [
-            Apart(up, rise, down, fall)
-            for up, rise in rising
-            for down, fall in falling
-            if min(rise.change, -fall.change) >= self.ratio * max(rise.change, -fall.change)
-        ]
-        return max(pairs, key=lambda pair: min(pair.rise.change, -pair.fall.change), default=None)
-
-    def _half_change(self, name: str, window: Window) -> float:
-        """Late half's mean minus early half's; 0 where that is too little to look at."""
-        if len(window) < self.min_rows:
-            return 0.0
-        values = window.values
-        half = len(values) // 2
-        change = float(values[-half:].sum() - values[:half].sum()) / half
-        low, high = self._ranges[name]
-        return change if abs(change) >= self.size * (high - low) else 0.0
 
 
 def _cut_share(batch: Batch) -> float | None:

@@ -96,7 +96,8 @@ class FormShare:
         if spread <= 1e-9 * squares or squares - float(weights @ asked) > (1 - EXPLAINED) * spread:
             return None
         earned = zip(self._names, weights[1:].tolist(), form, strict=True)
-        return sum(max(weight * late[name].mean, 0.0) for name, weight, of_form in earned if of_form) / reward
+        of_forms = (max(weight * late[name].mean, 0.0) for name, weight, of_form in earned if of_form)
+        return math.fsum(of_forms) / reward
 
 
 class Rise(NamedTuple):

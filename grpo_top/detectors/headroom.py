@@ -22,6 +22,10 @@ ROLLOUTS_FOR_RANGE = 500
 """Rollouts after which the rewards seen stand for a range that was not declared."""
 
 
+PAST_TOP = 1.01
+"""Place in the range past which a mean reward shows that the range is another one."""
+
+
 class SaturatedReward(SeriesDetector):
     """The reward is nearly as high as it can be."""
 
@@ -44,8 +48,9 @@ class SaturatedReward(SeriesDetector):
         decides=(
             "Fires when, after `min_steps` steps, the mean reward of the last 20 lies at `threshold` or more of "
             "the reward range. A range that is not declared is what 500 rollouts have shown; until then this is "
-            "only watched. In a log without rollouts rewards that all lie between 0 and 1 are taken to have "
-            "that range, if their spread is small too."
+            "only watched. In a log without rollouts the range is what the trainer's lowest and highest rewards "
+            "have shown; else rewards that all lie between 0 and 1 are taken to have that range, if their spread is "
+            "small too. A mean above a declared range is another fault, see REWARD_INCONSISTENT."
         ),
         try_next=(
             "Evaluate on held-out tasks: if they are as good, select that checkpoint and stop",
@@ -64,17 +69,22 @@ class SaturatedReward(SeriesDetector):
         self._late = Window(WINDOW)
         self._lowest, self._highest = math.inf, -math.inf
         self._range = (0.0, 1.0)
+        self._seen = (math.inf, -math.inf)
+        """Lowest and highest reward of a step, where the trainer logs them."""
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Where the late mean lies in the range."""
         self._late.add(value, facts.step, facts.stands_for("reward_mean"))
         self._lowest, self._highest = min(self._lowest, value), max(self._highest, value)
+        least, most = facts.get("reward_min"), facts.get("reward_max")
+        if least is not None and most is not None:
+            self._seen = min(self._seen[0], least), max(self._seen[1], most)
         limits = self._limits(facts)
         if limits is None or self._late.span < self.min_steps:
             return UNKNOWN
         self._range = limits
         place = (self._late.mean - limits[0]) / (limits[1] - limits[0])
-        if place < self.threshold:
+        if place < self.threshold or place > PAST_TOP:
             return Verdict(Status.OK, place, self.threshold)
         sure = (
             facts.run.reward_range is not None
@@ -116,6 +126,8 @@ class SaturatedReward(SeriesDetector):
         limits = facts.scale.range(facts.run)
         if limits is not None:
             return limits if limits[1] > limits[0] else None
+        if self._seen[0] <= self._seen[1]:
+            return self._seen if self._seen[0] < self._seen[1] else None
         if self._lowest < 0 or self._highest > 1:
             return None
         spread = facts.get("reward_std")

@@ -10,9 +10,9 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
 from grpo_top.detectors.leakage import Leakage
-from grpo_top.detectors.rules import ordered_rows
+from grpo_top.detectors.rules import ONE_SIDED_99, ordered_rows
 from grpo_top.snapshot import Status
-from grpo_top.streaming import Window
+from grpo_top.streaming import Window, robust_deviation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +78,18 @@ class Suite:
         first, last = _merged(pairs[:third]), _merged(pairs[-third:])
         return last.train - first.train, last.heldout - first.heldout
 
+    def chance(self, first: int, second: int) -> float:
+        """What two means of so many evaluations may differ by though nothing changed: a one-sided 99% bound.
+
+        By how neighbouring evaluations differ, with Student's correction for how few of those there are.
+        """
+        differences = np.diff([pair.heldout for pair in self.pairs])
+        if len(differences) < TOGETHER:
+            return 0.0
+        quantile = ONE_SIDED_99 * (1 + (ONE_SIDED_99**2 + 1) / (4 * len(differences)))
+        deviation = robust_deviation(differences) / math.sqrt(2)
+        return quantile * deviation * math.sqrt(1 / first + 1 / second)
+
     def best_and_last(self) -> tuple[Pair, Pair] | None:
         """Where held-out was best and where it is now, each the mean of 3 evaluations; None while there are few."""
         pairs = self.pairs
@@ -113,14 +125,15 @@ class HeldoutFlat(Detector):
             "them grows."
         ),
         decides=(
-            "Pairs each evaluation with the mean train reward of the 10 steps before it, and compares the "
+            "Pairs each evaluation with what the train reward of the 10 steps before it came to, and compares the "
             "last third of the evaluations with the first third, from `min_evals` evaluations on. Fires when "
             "train has risen by `train_rise` of the reward range or more, held-out by no more than `little` "
             "of that, and train has gained `gap` of the range on it. Fires too when the mean of the last 3 "
             "evaluations lies `sink` of the range under the best mean of 3, while train has risen by "
             "`train_rise` since. And it fires when the newest evaluation lies `fall` of the range "
             "under the best one and under the median of those before it, while train reward is at its "
-            "highest. Held-out is noisy, and a plain trend test fires on healthy runs. Where no range is "
+            "highest. Each of these differences must be more than chance makes, by how neighbouring evaluations "
+            "differ: an evaluation on a few dozen rollouts cannot tell. Where no range is "
             "known, means within 0 and 1 are taken to have that range."
         ),
         try_next=(
@@ -215,7 +228,17 @@ class HeldoutFlat(Detector):
         known = point.suite in self._suites or len(self._suites) < SUITES_KEPT
         if known and len(self._train) and math.isfinite(point.value):
             suite = self._suites.setdefault(point.suite, Suite())
-            suite.add(Pair(point.step, point.value, self._train.mean))
+            suite.add(Pair(point.step, point.value, self._train_now()))
+
+    def _train_now(self) -> float:
+        """The train reward that the last steps have come to: their mean lags behind a reward that rises."""
+        rewards = self._train.values
+        half = len(rewards) // 2
+        return (
+            self._train.mean + float(rewards[-half:].mean() - rewards[:half].mean()) / 2
+            if half
+            else self._train.mean
+        )
 
     def _range(self, facts: StepFacts) -> float | None:
         limits = facts.scale.range(facts.run)
@@ -249,7 +272,8 @@ class HeldoutFlat(Detector):
         """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
         train, heldout = suite.gains()
         gap = (train - heldout) / width
-        risen = train >= self.train_rise * width
+        third = len(suite.pairs) // 3
+        risen = train >= self.train_rise * width and train - heldout >= suite.chance(third, third)
         return gap if risen and heldout <= self.little * train and gap >= self.gap else 0.0
 
     def _sunk(self, suite: Suite, width: float) -> tuple[Pair, Pair] | None:
@@ -258,13 +282,13 @@ class HeldoutFlat(Detector):
         if found is None:
             return None
         best, last = found
-        sunk = best.heldout - last.heldout >= self.sink * width
+        sunk = best.heldout - last.heldout >= max(self.sink * width, suite.chance(TOGETHER, TOGETHER))
         return found if sunk and last.train - best.train >= self.train_rise * width else None
 
     def _falls(self, suite: Suite, width: float) -> bool:
         newest = suite.newest
         return (
-            suite.best.heldout - newest.heldout >= self.fall * width
+            suite.best.heldout - newest.heldout >= max(self.fall * width, suite.chance(1, 1))
             and newest.train >= suite.highest_train
             and newest.heldout < float(np.median([pair.heldout for pair in suite.pairs[:-1]]))
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
-from grpo_top.detectors.rules import SeriesDetector, covers, ordered_rows
+from grpo_top.detectors.rules import FLAT_STEPS, SeriesDetector, covers, ordered_rows, still_disagree
 from grpo_top.detectors.updates import ClipSaturation, GradSpikes
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import RunningMedian, Window, significant_trend, trend
@@ -174,9 +174,9 @@ class KlPinned(SeriesDetector):
             "zero."
         ),
         decides=(
-            "Fires when KL stays under `threshold` over the last `steps` steps and reward has no significant "
-            "trend over them, up or down. A KL of exactly 0 throughout is a term that is not computed, and "
-            "is not judged."
+            "Fires when KL stays under `threshold` over the last `steps` steps, would stay there over as many "
+            "again at the pace at which it grows, and reward has no significant trend over them, up or down. "
+            "A KL of exactly 0 throughout is a term that is not computed, and is not judged."
         ),
         try_next=(
             "Check the learning rate, its warm-up and its schedule, and that the optimizer steps at all",
@@ -216,7 +216,11 @@ class KlPinned(SeriesDetector):
             return Verdict(
                 Status.OK if highest >= self.threshold else Status.UNKNOWN, highest, self.threshold
             )
-        pinned = highest < self.threshold and trend(self._reward.values, self._reward.steps).direction is None
+        pinned = (
+            highest < self.threshold
+            and trend(self._reward.values, self._reward.steps).direction is None
+            and highest + trend(self._kl.values, self._kl.steps).change < self.threshold
+        )
         return Verdict(Status.WARN if pinned else Status.OK, highest, self.threshold, self._kl.first_step)
 
     def _steps(self) -> int:
@@ -271,7 +275,8 @@ class KlRatchet(SeriesDetector):
             "Fires when KL has a significant upward trend over the last `steps` steps (Mann-Kendall at 1%, a "
             "Theil-Sen slope above the noise) and so has the share of duplicates or of loops, and that share "
             "has come to `alike` of the limit that LOW_DIVERSITY or REPETITION_LOOPS sets. A policy that "
-            "gets better repeats itself a little more as well; only what nears the limit counts."
+            "gets better repeats itself a little more as well; only what nears the limit counts, and of short "
+            "answers only where 40% of the groups have lost their spread over it."
         ),
         try_next=(
             "Read one group from now and one from 50 steps ago: which answer is left over?",
@@ -291,12 +296,16 @@ class KlRatchet(SeriesDetector):
         self._kl = Window(int(self.steps))
         self._texts = {name: Window(int(self.steps)) for name in LIMITS}
         self._tokens: float | None = None
+        self._flat = Window(FLAT_STEPS)
         self._rising: str | None = None
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Follow duplicates and loops on every step."""
         tokens = facts.get("completion_tokens_p50")
         self._tokens = self._tokens if tokens is None else tokens
+        flat = facts.get("zero_variance_group_frac")
+        if flat is not None:
+            self._flat.add(flat, facts.step)
         for name, window in self._texts.items():
             value = facts.get(name)
             if value is not None:
@@ -309,7 +318,7 @@ class KlRatchet(SeriesDetector):
         told = {name: window for name, window in self._texts.items() if covers(window, self.steps)}
         if not told or not covers(self._kl, self.steps):
             return UNKNOWN
-        near = [name for name, of in told.items() if _late_mean(of) >= self.alike * self._limit(name)]
+        near = [name for name, of in told.items() if self._nears(name, _late_mean(of))]
         climbing = bool(near) and significant_trend(self._kl.values, "up", self._kl.steps)
         self._rising = None
         if climbing:
@@ -320,6 +329,12 @@ class KlRatchet(SeriesDetector):
             )
             self._rising = next(rising, None)
         return Verdict(Status.OK if self._rising is None else Status.WARN, value, None, self._kl.first_step)
+
+    def _nears(self, name: str, share: float) -> bool:
+        """Whether that many copies or loops are many; short answers may repeat while their groups still disagree."""
+        short = self._tokens is not None and self._tokens < LONG_TOKENS
+        harmless = name == "duplicate_frac" and short and still_disagree(self._flat)
+        return share >= self.alike * self._limit(name) and not harmless
 
     def _limit(self, name: str) -> float:
         long = name == "duplicate_frac" and self._tokens is not None and self._tokens >= LONG_TOKENS

@@ -193,6 +193,23 @@ class PartRewards:
         """Something begins: what is held, but the `newest` steps, was before it."""
         self._before = self._means(list(self._steps)[: len(self._steps) - newest])
 
+    def other_tasks(self, newest: int, fall: float) -> bool:
+        """Whether the newest step earns less only because it holds other families or tiers than the steps before.
+
+        They are compared each with itself: half of `fall` must be left, over half of the rollouts at least. The
+        `newest` steps are not part of what was before.
+        """
+        now, before = self._means(list(self._steps)[-1:]), self._means(list(self._steps)[:-newest])
+        for kind, parts in now.items():
+            known = before.get(kind, {})
+            both = [(known[name][0] - mean, items) for name, (mean, items) in parts.items() if name in known]
+            everything, items = sum(items for _, items in parts.values()), sum(items for _, items in both)
+            if not everything or not known:
+                continue
+            if items < everything / 2 or sum(fell * of for fell, of in both) < fall / 2 * items:
+                return True
+        return False
+
     def evidence(self, newest: int) -> tuple[str, dict[str, object]]:
         """The end of a summary, and each part's mean before and over the `newest` steps."""
         now = self._means(list(self._steps)[-newest:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
@@ -10,7 +11,7 @@ from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdic
 from grpo_top.detectors.rules import SeriesDetector, sustained
 from grpo_top.detectors.trainability import trainable_ratio
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Buckets, Trend, Window, robust_deviation, trend
+from grpo_top.streaming import MAD_TO_STD, Buckets, Trend, Window, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,25 +155,27 @@ class RewardPlateau(SeriesDetector):
         """No trend in the last part of the run, and the best behind it; tested when a bucket of steps is full."""
         self._first_step = facts.step if self._first_step is None else self._first_step
         self._late.add(value, facts.step, facts.stands_for("reward_mean"))
-        if self._late.full and self._late.mean > self._best + self._noise():
-            self._best, self._best_step = self._late.mean, facts.step
+        mean = self._late.mean
+        if self._late.full and mean > self._best and mean > self._best + self._noise():
+            self._best, self._best_step = mean, facts.step
         full = self._run.add(value, facts.step)
         length = facts.step - self._first_step + 1
         if self.share * length < self.min_steps:
             return UNKNOWN
         lies_back = facts.step - self._best_step >= self.back * length
         if not lies_back:
-            return Verdict(Status.OK, self._late.mean)
+            return Verdict(Status.OK, mean)
         if full:
             values, steps = self._run.since(facts.step - self.share * length)
             self._trend, self._tail_from = trend(values, steps), int(steps[0])
         level = self._trend.direction is None
-        return Verdict(Status.INFO if level else Status.OK, self._late.mean, onset=self._best_step)
+        return Verdict(Status.INFO if level else Status.OK, mean, onset=self._best_step)
 
     def _noise(self) -> float:
         """By how much a mean of these rows may be higher than an equal one: 2 of its standard errors."""
-        values = self._late.values
-        return 2 * robust_deviation(values[1:] - values[:-1]) / math.sqrt(2 * len(values))
+        values = list(self._late)
+        steps = sorted(abs(after - before) for before, after in pairwise(values))
+        return 2 * MAD_TO_STD * steps[len(steps) // 2] / math.sqrt(2 * len(values)) if steps else 0.0
 
     def describe(self, facts: StepFacts) -> Details:
         """Since when it is level, and where its best lies."""

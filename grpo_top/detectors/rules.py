@@ -25,6 +25,12 @@ ONE_SIDED_99 = 2.33
 """Standard normal quantile of a one-sided bound at 99%."""
 
 
+FLAT_STEPS = 5
+"""Steps over which the share of flat groups is averaged where it says whether copies do harm."""
+FEW_FLAT = 0.4
+"""Share of flat groups under which groups disagree enough to learn from, as in DEGENERATE_GROUPS."""
+
+
 class SeriesDetector(Detector):
     """A detector that one series leads, the first of `series`: a step without it changes nothing."""
 
@@ -56,6 +62,11 @@ def sustained(
     if not streak.length:
         return Verdict(Status.OK, value, threshold)
     return Verdict(severity if streak.length >= sustain else Status.WATCH, value, threshold, streak.since)
+
+
+def still_disagree(flat: Window) -> bool:
+    """Whether few groups are flat, by their shares over the last steps; False where that is not known."""
+    return len(flat) > 0 and flat.mean < FEW_FLAT
 
 
 def covers(trail: Window, steps: float) -> bool:

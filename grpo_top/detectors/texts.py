@@ -8,8 +8,17 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import Details, Knob, Page, Streak, Verdict, some_rows
-from grpo_top.detectors.rules import Around, LateShare, SeriesDetector, ordered_rows, sustained
+from grpo_top.detectors.rules import (
+    FLAT_STEPS,
+    Around,
+    LateShare,
+    SeriesDetector,
+    ordered_rows,
+    still_disagree,
+    sustained,
+)
 from grpo_top.snapshot import Status
+from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +28,18 @@ if TYPE_CHECKING:
 
 COLD = 0.5
 """A sampling temperature below this is named as what to change first."""
+
+
+USUAL_SIZE = 8
+"""Rollouts in a group for which the limit of short answers was measured."""
+
+
+def _limit_of(limit: float, batch: Batch | None) -> float:
+    """The limit for groups of this size: how many find their like where any two are alike as often as in 8."""
+    if batch is None:
+        return limit
+    others = max(float(np.median(batch.group_size)), 2.0) - 1
+    return float(1 - (1 - limit) ** (others / (USUAL_SIZE - 1)))
 
 
 class LowDiversity(SeriesDetector):
@@ -56,7 +77,9 @@ class LowDiversity(SeriesDetector):
             "normalised. Fires above `long_threshold` where the median completion has `long_tokens` tokens "
             "or more, above `threshold` where it is shorter or its length is not known, for `sustain` steps "
             "that carry rollouts. Short answers repeat by nature: healthy runs of nine-token answers reach "
-            "0.74. Long ones never do, so one step of `copies_rollouts` or more rollouts of which `copies` "
+            "0.74 in groups of 8. In larger groups a text meets more others, and what is above the limit there by "
+            "no more than that is a watch while fewer than 40% of the groups are flat. "
+            "Long ones never do, so one step of `copies_rollouts` or more rollouts of which `copies` "
             "are duplicates fires by itself, unless its answers are known to be short."
         ),
         try_next=(
@@ -91,6 +114,7 @@ class LowDiversity(SeriesDetector):
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._streak = Streak()
+        self._flat = Window(FLAT_STEPS)
         self._around = Around("duplicate_frac", "distinct_texts_mean", "group_reward_std_mean", "entropy")
         self._limit = self.threshold
         self._now: dict[str, float | None] = {}
@@ -102,6 +126,9 @@ class LowDiversity(SeriesDetector):
         long = tokens is not None and tokens >= self.long_tokens
         self._limit = self.long_threshold if long else self.threshold
         above = value > self._limit
+        flat = facts.get("zero_variance_group_frac")
+        if flat is not None:
+            self._flat.add(flat, facts.step)
         if above and not self._streak.length:
             self._around.mark()
         self._streak.update(above, facts.step, facts.stands_for("duplicate_frac"))
@@ -112,7 +139,14 @@ class LowDiversity(SeriesDetector):
             and (long or tokens is None)
             and (facts.get("rollouts") or 0) >= self.copies_rollouts
         )
-        return sustained(self._streak, 1 if only_copies else self.sustain, Status.WARN, value, self._limit)
+        harmless = (
+            tokens is not None
+            and not long
+            and value <= _limit_of(self.threshold, facts.batch)
+            and still_disagree(self._flat)
+        )
+        severity = Status.WATCH if harmless else Status.WARN
+        return sustained(self._streak, 1 if only_copies else self.sustain, severity, value, self._limit)
 
     def describe(self, facts: StepFacts) -> Details:
         """How many copies, of texts how long, and what the sampler was told."""

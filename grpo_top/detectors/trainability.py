@@ -138,6 +138,7 @@ class TrainabilityDecline(TrainabilityDetector):
     series = ("trainable_ratio", "zero_variance_group_frac", "reward_mean")
     knobs = (
         Knob("threshold", 0.3, "by how much the 20-step mean has fallen from its best"),
+        Knob("left", 0.5, "trainable share over the last 20 steps that it must have come down to"),
         Knob("trend_steps", 50, "steps over which the trend is tested"),
     )
     page = Page(
@@ -149,7 +150,8 @@ class TrainabilityDecline(TrainabilityDetector):
         looks_like="The zero-variance share climbs while the reward climbs too, or has just flattened.",
         decides=(
             "Fires when the mean trainable share of the last 20 steps lies `threshold` below the best such mean "
-            "and the last `trend_steps` steps have a significant downward trend (Mann-Kendall at 1%)."
+            "and at `left` or below, and the last `trend_steps` steps have a significant downward trend "
+            "(Mann-Kendall at 1%). While most groups are trainable a decline is what learning looks like."
         ),
         try_next=(
             "If the reward rose: move the curriculum on to harder tasks, and evaluate tier by tier",
@@ -161,6 +163,7 @@ class TrainabilityDecline(TrainabilityDetector):
         related=("DEGENERATE_GROUPS", "SATURATED_REWARD", "ENTROPY_COLLAPSE", "LOW_DIVERSITY"),
     )
     threshold: float
+    left: float
     trend_steps: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
@@ -169,6 +172,8 @@ class TrainabilityDecline(TrainabilityDetector):
         self._series = Window(int(self.trend_steps))
         self._best = 0.0
         self._best_step: int | None = None
+        self._high_step: int | None = None
+        """The last step on which half of the fall was still to come."""
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Well below its best, and falling; the trend is tested only past the limit."""
@@ -180,10 +185,12 @@ class TrainabilityDecline(TrainabilityDetector):
         if mean > self._best:
             self._best, self._best_step = mean, facts.step
         fallen = self._best - mean
-        if fallen < self.threshold:
+        if fallen < self.threshold / 2:
+            self._high_step = facts.step
+        if fallen < self.threshold or mean > self.left:
             return Verdict(Status.OK, fallen, self.threshold)
         falling = significant_trend(self._series.values, "down", self._series.steps)
-        return Verdict(Status.WARN if falling else Status.OK, fallen, self.threshold, self._best_step)
+        return Verdict(Status.WARN if falling else Status.OK, fallen, self.threshold, self._high_step)
 
     def describe(self, facts: StepFacts) -> Details:
         """Its best against now."""

@@ -305,7 +305,8 @@ class RewardStdDeath(SeriesDetector):
         decides=(
             "Fires when the std of a step's rewards is below `threshold` of the reward range, on `sustain` "
             "consecutive steps that together hold `rollouts` rollouts. The range is the declared one, else what "
-            "was seen; in a log without rollouts the largest std seen stands for half of it."
+            "was seen; in a log without rollouts the largest std seen stands for half of it. A trainer that logs the "
+            "lowest and the highest reward and no std is judged by half of what lies between them."
         ),
         try_next=(
             "Look where the line lies: at the top SATURATED_REWARD, at the bottom BASE_SUCCESS_ZERO or the scorer",
@@ -325,6 +326,14 @@ class RewardStdDeath(SeriesDetector):
         self._streak, self._rollouts = Streak(), Streak()
         self._late = Window(WINDOW)
         self._around = Around("reward_std", "reward_mean")
+
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Judge the step by the std of its rewards, else by what their lowest and highest allow."""
+        lowest, highest = facts.get("reward_min"), facts.get("reward_max")
+        if facts.get("reward_std") is None and lowest is not None and highest is not None:
+            self._verdict = self.judge((highest - lowest) / 2, facts)
+            return self._verdict
+        return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Next to nothing beside the range."""

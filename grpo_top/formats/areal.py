@@ -39,6 +39,7 @@ class Areal(Format):
     """Reads what AReaL writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "set rollout.dump_to_file=true and rollout.tokenizer_path"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

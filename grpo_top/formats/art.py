@@ -62,6 +62,7 @@ class Art(Format):
     """Reads what ART writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 92
     rollouts_hint: ClassVar[str] = "call model.log(groups, split='train') with each step's trajectory groups"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

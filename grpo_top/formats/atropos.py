@@ -40,6 +40,7 @@ class Atropos(Format):
     """Reads what Atropos' environments write."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "start the environment with --env.data_path_to_save_groups FILE.jsonl"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -135,6 +135,8 @@ class Format(ABC):
     name: ClassVar[str]
     rollouts_hint: ClassVar[str] = ""
     """Which setting of the framework makes it write rollouts, in one line."""
+    surest: int = 100
+    """The highest confidence of any of its claims: a file that another format claims as surely is not looked at."""
 
     @abstractmethod
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -35,6 +35,7 @@ class ConfigFiles(Format):
     """Reads the settings of frameworks that no other format reads."""
 
     name: ClassVar[str] = NAME
+    surest: int = 60
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By settings that only one framework has."""

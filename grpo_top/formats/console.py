@@ -137,6 +137,7 @@ class Console(Format):
     """Reads printed logs that name their steps, of trainers without a format of their own."""
 
     name: ClassVar[str] = "console"
+    surest: int = 25
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """Text with at least one line that names a step and its numbers."""

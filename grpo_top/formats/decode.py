@@ -22,6 +22,8 @@ LARGEST = 2**63
 """Integers from here on are taken for unknown: no column could hold them."""
 _LONGEST_LITERAL = 10_000
 _WORDS = {"None": None, "null": None, "True": True, "true": True, "False": False, "false": False}
+_BETWEEN = re.compile(r"[\s,]*")
+_COLON = re.compile(r"\s*:\s*")
 _DIGITS_LIMIT = 4000
 """Python refuses longer integers; they are past any float as well."""
 
@@ -210,16 +212,15 @@ def first_fields(text: str) -> dict[str, Any]:
     """The fields of a JSON object whose end may be missing; a key whose value is cut has None."""
     decoder = json.JSONDecoder()
     found: dict[str, Any] = {}
-    space = re.compile(r"[\s,]*")
     position = 1
     while True:
-        position = space.match(text, position).end()  # type: ignore[union-attr]
+        position = _BETWEEN.match(text, position).end()  # type: ignore[union-attr]
         try:
             key, position = decoder.raw_decode(text, position)
             if not isinstance(key, str):
                 return found
             found[key] = None
-            position = re.compile(r"\s*:\s*").match(text, position).end()  # type: ignore[union-attr]
+            position = _COLON.match(text, position).end()  # type: ignore[union-attr]
             found[key], position = decoder.raw_decode(text, position)
         except (ValueError, AttributeError, RecursionError):
             return found

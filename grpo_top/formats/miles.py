@@ -51,6 +51,7 @@ class Miles(Format):
     """Reads what miles writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 92
     rollouts_hint: ClassVar[str] = (
         "set --dump-details DIR --use-miles-dashboard (slime's .pt dumps are never loaded)"
     )

@@ -40,6 +40,7 @@ class MlFlow(Format):
     """Reads MLflow's stores."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = (
         "MLflow holds numbers alone: give the folder where the trainer writes its rollouts as well"
     )

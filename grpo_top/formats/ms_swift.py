@@ -58,6 +58,7 @@ class MsSwift(Format):
     """Reads what ms-swift writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "pass --log_completions true"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -12,6 +12,8 @@ Table = dict[str, tuple[str, ...]]
 CANONICAL = frozenset(
     (
         "reward_mean",
+        "reward_min",
+        "reward_max",
         "reward_std",
         "group_reward_std_mean",
         "zero_variance_group_frac",
@@ -75,6 +77,8 @@ _TRL: Table = {
 
 _VERL: Table = {
     "reward_mean": ("critic/score/mean", "critic/rewards/mean"),
+    "reward_min": ("critic/score/min", "critic/rewards/min"),
+    "reward_max": ("critic/score/max", "critic/rewards/max"),
     "kl": ("actor/kl_loss", "actor/reward_kl_penalty"),
     "entropy": ("actor/entropy", "actor/entropy_loss"),
     "clip_frac": ("actor/pg_clipfrac",),

@@ -59,6 +59,7 @@ class Native(Format):
     """Reads grpo-top/1 logs."""
 
     name: ClassVar[str] = "grpo-top"
+    surest: int = 99
     rollouts_hint: ClassVar[str] = "write `rollout` records: see the README"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

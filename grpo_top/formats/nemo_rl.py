@@ -40,6 +40,7 @@ class NemoRl(Format):
     """Reads what NeMo-RL writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "leave env.should_log_nemo_gym_responses at false"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -35,6 +35,7 @@ class OpenRlhf(Format):
     """Reads what OpenRLHF prints."""
 
     name: ClassVar[str] = NAME
+    surest: int = 85
     rollouts_hint: ClassVar[str] = (
         "OpenRLHF writes none; log the samples in the agent function or a reward function"
     )

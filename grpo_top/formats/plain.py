@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Record
 
 _EVALUATION = ("eval/", "eval_", "validation/", "test/")
-_NAMED = 97
+NAMED = 97
 """Confidence where the user has named the fields, above every format that only judges."""
 
 
@@ -36,6 +36,7 @@ class Plain(Format):
 
     def __init__(self, by_user: Mapping[str, str] | None = None) -> None:
         self._fields = Fields(by_user)
+        self.surest = NAMED if by_user else 40
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """Records that all have a step, and a reward with its text, or numbers that are known by name."""
@@ -58,10 +59,10 @@ def claim_of(path: PurePath, records: Sequence[Mapping[str, Any]], fields: Field
     if None in steps:
         return None
     if all(map(is_rollout, layouts)):
-        return Claim(_NAMED if named else 40, "lines", "rollouts", f"{name} {path}", 3)
+        return Claim(NAMED if named else 40, "lines", "rollouts", f"{name} {path}", 3)
     known = any(canonical(None, key) and number(value) is not None for key, value in records[0].items())
     if named or known:
-        return Claim(_NAMED if named else 30, "lines", "metrics", f"{name} {path}", 2)
+        return Claim(NAMED if named else 30, "lines", "metrics", f"{name} {path}", 2)
     return None
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.plain import Rows, claim_of
+from grpo_top.formats.plain import NAMED, Rows, claim_of
 from grpo_top.formats.plain_fields import Fields
 from grpo_top.records import Location, Rollout, Skipped
 
@@ -41,6 +41,7 @@ class Csv(Format):
 
     def __init__(self, by_user: Mapping[str, str] | None = None) -> None:
         self._fields = Fields(by_user)
+        self.surest = NAMED if by_user else 40
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """A heading with a step, and with a reward and its text or numbers that are known by name."""

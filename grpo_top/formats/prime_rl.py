@@ -49,6 +49,7 @@ class PrimeRl(Format):
     """Reads what prime-rl writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 95
     rollouts_hint: ClassVar[str] = "leave monitors.file on (it is by default since July 2026)"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -45,6 +45,7 @@ class RequestLogs(Format):
     """Reads request logs of SGLang and vLLM."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the fields of SGLang's records, or by the lines that an engine prints of a request."""

@@ -38,6 +38,7 @@ class Rllm(Format):
     """Reads what rLLM writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 92
     rollouts_hint: ClassVar[str] = "set rllm.episode_logging.log_episodes=true"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

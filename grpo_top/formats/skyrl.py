@@ -37,6 +37,7 @@ class SkyRl(Format):
     """Reads what SkyRL writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = (
         "trainer.dump_eval_results=true (the default) writes those of evaluations; those of training are only dumped "
         "as pickles, which are never loaded"

@@ -38,13 +38,15 @@ class SwanLab(Format):
     """Reads `.swanlab` files."""
 
     name: ClassVar[str] = NAME
+    surest: int = 99
     rollouts_hint: ClassVar[str] = (
         "SwanLab holds numbers alone: give the folder where the trainer writes its rollouts as well"
     )
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the header. Of the other files of a run only the config is read."""
-        folders = [(folder, found) for folder in path.parents if (found := _FOLDER.match(folder.name))]
+        above = path.parents if "run-" in str(path) else ()
+        folders = [(folder, found) for folder in above if (found := _FOLDER.match(folder.name))]
         if not folders:
             database = path.suffix == ".swanlab" and head.startswith(SQLITE)
             return Claim(90, "none", "tracker's own", NAME) if database else None

@@ -49,6 +49,7 @@ class Tinker(Format):
     """Reads what tinker-cookbook writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "leave rollout_json_export=True"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

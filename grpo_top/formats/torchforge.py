@@ -31,6 +31,7 @@ class TorchForge(Format):
     """Reads what torchforge prints."""
 
     name: ClassVar[str] = NAME
+    surest: int = 85
     rollouts_hint: ClassVar[str] = "torchforge writes none; log them as JSON lines where episodes are scored"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

@@ -44,6 +44,7 @@ class Trackio(Format):
     """Reads trackio's databases and inboxes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = (
         "set log_completions=True (TRL), or give the folder where the trainer writes its rollouts as well"
     )

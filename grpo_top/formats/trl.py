@@ -41,6 +41,7 @@ class Trl(Format):
     """Reads what TRL writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "set log_completions=True (TRL 0.28 or later)"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

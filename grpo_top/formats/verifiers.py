@@ -44,6 +44,7 @@ class Verifiers(Format):
     """Reads what `vf-eval` writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 92
     rollouts_hint: ClassVar[str] = "run vf-eval with --save-results (it is the default since 0.2)"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

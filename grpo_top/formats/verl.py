@@ -62,6 +62,7 @@ class Verl(Format):
     """Reads what verl writes."""
 
     name: ClassVar[str] = NAME
+    surest: int = 90
     rollouts_hint: ClassVar[str] = "set trainer.rollout_data_dir=DIR"
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:

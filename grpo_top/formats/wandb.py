@@ -40,6 +40,7 @@ class Wandb(Format):
     """Reads `.wandb` files."""
 
     name: ClassVar[str] = NAME
+    surest: int = 99
     rollouts_hint: ClassVar[str] = (
         "set log_completions=True (TRL), or give the folder where the trainer writes its rollouts as well"
     )
@@ -50,7 +51,8 @@ class Wandb(Format):
             run, folder = path.stem.removeprefix("run-"), _FOLDER.match(path.parent.name)
             began = float(folder["day"] + folder["time"]) if folder else 0.0
             return Claim(99, "bytes", "metrics", f"{NAME} {run}", 1, run, began)
-        folders = [found for folder in path.parents if (found := _FOLDER.match(folder.name))]
+        above = path.parents if "run-" in str(path) else ()
+        folders = [found for folder in above if (found := _FOLDER.match(folder.name))]
         if not folders:
             return None
         if _TABLE.match(head):

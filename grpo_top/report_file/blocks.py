@@ -57,6 +57,8 @@ class Chart(NamedTuple):
     """First step of the first cause."""
     mean: bool
     """Whether the line is the 20-step mean; else it joins the points."""
+    behind: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None
+    """Steps and values of the reference, drawn behind it."""
 
 
 class Charts(NamedTuple):

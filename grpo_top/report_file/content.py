@@ -13,6 +13,7 @@ from grpo_top.detectors import BY_ID, IN_UNITS_OF_SERIES
 from grpo_top.flowchart import flow_chart
 from grpo_top.outcome import outcome
 from grpo_top.pages import page
+from grpo_top.reference_text import reference_lines
 from grpo_top.report_file.blocks import (
     Block,
     Chart,
@@ -28,6 +29,8 @@ from grpo_top.snapshot import Gone, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
     from grpo_top.config import Settings
     from grpo_top.records import Rollout
@@ -75,6 +78,10 @@ def _blocks(snapshot: Snapshot, settings: Settings) -> Iterator[Block]:
     rows = [(str(one.stage), one.question, one.answer, one.says, one.then) for one in answers]
     yield Table(("", "question", "answer", "this run", "do"), rows)
     yield Heading(2, "Charts", "charts")
+    if snapshot.reference is not None:
+        what, *lines = reference_lines(snapshot.reference)
+        yield Paragraph(f"Grey lines: {what}.")
+        yield Listing([line.strip() for line in lines])
     yield Charts(tuple(_charts(snapshot)))
     yield Heading(2, "Findings", "findings")
     if not snapshot.findings:
@@ -151,7 +158,13 @@ def _charts(snapshot: Snapshot) -> Iterator[Chart]:
             spans,
             None if first is None else first.first_step,
             name != "heldout",
+            _behind(snapshot, name),
         )
+
+
+def _behind(snapshot: Snapshot, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    series = None if snapshot.reference is None else snapshot.reference.series.get(name)
+    return None if series is None else (series.steps, series.values)
 
 
 def _limit(snapshot: Snapshot, series: str) -> float | None:

@@ -26,8 +26,9 @@ def svg(chart: Chart) -> str:
     """The chart as one `<svg>` element; it takes its colours from the classes of the page."""
     known = np.isfinite(chart.values)
     steps, values = chart.steps[known], chart.values[known]
-    low, high = _range(values, chart.limit)
     first, last = int(chart.steps[0]), max(int(chart.steps[-1]), int(chart.steps[0]) + 1)
+    behind_steps, behind = _behind(chart, first, last)
+    low, high = _range(np.concatenate([values, behind]), chart.limit)
 
     def x(step: float) -> float:
         return LEFT + (WIDTH - LEFT - RIGHT) * (step - first) / (last - first)
@@ -48,6 +49,9 @@ def svg(chart: Chart) -> str:
         parts.append(_line("onset", x(chart.onset), TOP, x(chart.onset), HEIGHT - BOTTOM))
     if chart.limit is not None and low <= chart.limit <= high:
         parts.append(_line("limit", LEFT, y(chart.limit), WIDTH - RIGHT, y(chart.limit)))
+    if len(behind):
+        line = " ".join(f"{x(behind_steps[at]):.1f},{y(behind[at]):.1f}" for at in _thinned(behind))
+        parts.append(f'<polyline class="reference" points="{line}"/>')
     places = _thinned(values)
     dots = " ".join(f"M{x(steps[at]):.1f} {y(values[at]):.1f}h0" for at in places)
     parts.append(f'<path class="dots" d="{dots}"/>')
@@ -65,6 +69,16 @@ def svg(chart: Chart) -> str:
             f'<text class="at" x="{x(chart.onset):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{chart.onset}</text>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def _behind(chart: Chart, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The reference's line, as smooth as the chart's own, at the steps that are shown."""
+    if chart.behind is None:
+        return np.empty(0, np.int64), np.empty(0)
+    steps, values = chart.behind
+    known = np.isfinite(values) & (steps >= first) & (steps <= last)
+    steps, values = steps[known], values[known]
+    return steps, _running_mean(values) if chart.mean and len(values) else values
 
 
 def _range(values: NDArray[np.float64], limit: float | None) -> tuple[float, float]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 def read_head(path: Path, size: int) -> bytes:
     """The first `size` bytes, decompressed; empty where the file is empty, unreadable, or cut too early."""
     try:
+        if not is_packed(path):
+            return read_range(path, 0, size)
         with opened(path) as stream:
             return stream.read(size)
     except (OSError, EOFError, ValueError):

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 256
 _TAIL_BYTES = 64
 _SETTLED_SECONDS = 2.0
-"""Only then is an unchanged mtime trusted: two writes within one tick of a coarse clock look like one."""
+"""Only then is an unchanged mtime trusted: two writes within one tick of a coarse clock look like one. So a file
+that seems unchanged is compared once more when this time is over, and then no more."""
 _GONE_SECONDS = 5.0
 """How long the descriptor of a file that is gone is kept for late writes."""
 
@@ -89,7 +90,7 @@ class _OpenFiles:
             os.close(descriptor)
 
 
-_open_files = _OpenFiles(limit=max(1, min(32, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)))
+_open_files = _OpenFiles(limit=max(1, min(256, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)))
 
 
 class Follower:
@@ -121,7 +122,8 @@ class Follower:
         if not stat.S_ISREG(status.st_mode):
             self.state, self.note = FileState.ERROR, f"{self.path}: not a regular file, so it is not opened"
             return None
-        if self._settled and self.position == status.st_size and _signature(status) == self._signature:
+        same = self.position == status.st_size and _signature(status) == self._signature
+        if same and (self._settled or time.monotonic() - self._since < _SETTLED_SECONDS):
             self.state, self.note = FileState.LIVE, ""
             return None
         try:

@@ -5,22 +5,27 @@ What the first frame does not need is imported after it, in `_load`: a user sees
 
 from __future__ import annotations
 
-import os
+import asyncio
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.app import App, SystemCommand
+from rich.text import Text
 
+from grpo_top.defects import described
+from grpo_top.leaving import raise_it, status_of
 from grpo_top.ui.glyphs import UNICODE, Glyphs
+from grpo_top.ui.going import Going
 from grpo_top.ui.keys import APP_KEYS, RUNS_KEY, bindings
 from grpo_top.ui.screens.opening import OpeningScreen
 from grpo_top.ui.several import Several
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, THEMES
+from grpo_top.ui.update import only_changed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
+    from rich.console import RenderableType
     from textual.binding import BindingType
     from textual.screen import Screen
 
@@ -32,13 +37,12 @@ if TYPE_CHECKING:
     from grpo_top.ui.screens.runs import RunsScreen
     from grpo_top.ui.view import View
 
-_STDIN = 0
 _LEAVE = ("quit", "ctrl+c")
 _OF_NO_RUN = (*_LEAVE, "help", "command_palette", "change_theme", "back")
 """Actions that the table of runs has as well."""
 
 
-class GrpoTop(App[int]):
+class GrpoTop(Going):
     """A run on the screen.
 
     Args:
@@ -63,6 +67,7 @@ class GrpoTop(App[int]):
     CommandPalette > Vertical { margin-top: 0; background: $surface; }
     CommandPalette #--input { border: none; }
     CommandPalette #--input.--list-visible { border: none; }
+    CommandPalette CommandList { text-wrap: nowrap; text-overflow: ellipsis; }
     CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
     """
 
@@ -87,7 +92,9 @@ class GrpoTop(App[int]):
         self._open_monitor = open_monitor
         self._clock = clock
         self._period = 1 / redraws_per_second
-        self._has_terminal = os.isatty(_STDIN)
+        self._loop_here: asyncio.AbstractEventLoop | None = None
+        self.failed = False
+        """Whether an error of our own ended it."""
         self._live: LiveMonitor | None = None
         self._bottom = 1
         """Screens that are never left: the monitor, and the first frame under it."""
@@ -125,6 +132,13 @@ class GrpoTop(App[int]):
         """Take a newer picture; the next redraw shows it. Safe from any thread."""
         self._newest = snapshot
 
+    def leave(self, number: int) -> None:
+        """End because of a signal. Called where the signal came, in the middle of anything."""
+        if self._loop_here is None:
+            raise_it(number)
+        else:
+            self._loop_here.call_soon_threadsafe(self.exit, None, status_of(number))
+
     def get_default_screen(self) -> Screen[None]:
         """The monitor lies under everything else, once there is something to show."""
         if self._view is None:
@@ -139,6 +153,7 @@ class GrpoTop(App[int]):
 
     def on_mount(self) -> None:
         """Begin to read once the first frame is there."""
+        self._loop_here = asyncio.get_running_loop()
         self.set_interval(self._period, self._tick)
         if self._live is not None:
             self.call_after_refresh(self._live.start)
@@ -160,108 +175,15 @@ class GrpoTop(App[int]):
             return action in _OF_NO_RUN
         return self._view is not None or action in _LEAVE
 
-    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:  # noqa: ARG002
-        """What the command palette offers: this app's own commands alone."""
-        if self._runs_screen is None:
-            yield SystemCommand("Findings", "every finding, first cause first", self.action_findings)
-            yield SystemCommand("Rollouts", "steps, groups and rollouts", self.action_rollouts)
-            yield SystemCommand(
-                "Other metrics", "what the trainer logs beside the series", self.action_metrics
-            )
-            yield SystemCommand("Hand scores", "score 20 rollouts unseen", self.action_grade)
-            yield SystemCommand("Pause", "hold the view at this step, or let it go on", self.action_pause)
-            yield SystemCommand("Go live", "follow the newest step again", self.action_live)
-        if self.has_runs:
-            yield SystemCommand("Runs", "the table of all runs of this place", self.action_runs)
-        if not self.no_color:
-            yield SystemCommand("Theme", "choose other colours", self.action_change_theme)
-        yield SystemCommand("Help", "the keys of this screen", self.action_help)
-        yield SystemCommand("Quit", "leave grpo-top", self.action_quit)
-
-    def action_command_palette(self) -> None:
-        """Open the palette, its cursor steady: a blinking one writes to the terminal forever."""
-        super().action_command_palette()
-        self.call_after_refresh(self._steady_cursors)
+    @property
+    def shows_run(self) -> bool:
+        """Whether a run is open, and not the table of runs on top of it."""
+        return self._view is not None and self._runs_screen is None
 
     async def action_back(self) -> None:
         """Leave the top screen, never the monitor."""
         if len(self.screen_stack) > self._bottom:
             self.pop_screen()
-
-    def action_pause(self) -> None:
-        """Hold the view at its step, or follow the run again."""
-        self._look_at(self.view.step if self.view.cursor is None else None)
-
-    def action_live(self) -> None:
-        """Follow the newest step."""
-        self._look_at(None)
-
-    def action_move(self, by: int) -> None:
-        """Pause and move the cursor by so many judged steps, as far as there are any."""
-        steps, at = self.view.steps, self.view.step
-        if at is None or not len(steps):
-            return
-        row = int(steps.searchsorted(at, side="right")) - 1 + by
-        self._look_at(int(steps[min(max(row, 0), len(steps) - 1)]))
-
-    def action_findings(self, selected: str | None = None) -> None:
-        """Open the findings, at one of them where it is named."""
-        from grpo_top.ui.screens.findings import FindingsScreen
-
-        if not isinstance(self.screen, FindingsScreen):
-            self.push_screen(FindingsScreen(selected))
-
-    def action_panel(self, panel: str) -> None:
-        """Open a panel whole; samplers and fleets have screens of their own."""
-        from grpo_top.ui.panels import fleet, sampler
-        from grpo_top.ui.screens.drift import DriftScreen
-        from grpo_top.ui.screens.fleet import FleetScreen
-        from grpo_top.ui.screens.panel import PanelScreen
-
-        if panel == sampler.KEY:
-            self.push_screen(DriftScreen())
-        elif panel != fleet.KEY:
-            self.push_screen(PanelScreen(panel))
-        elif self.view.snapshot.fleet:
-            self.push_screen(FleetScreen())
-        else:
-            self.notify("no fleet: --prometheus URL reads a server that scrapes the samplers", markup=False)
-
-    def action_rollouts(self) -> None:
-        """Open the browser at the view's step."""
-        from grpo_top.ui.screens.browser import BrowserScreen
-
-        if not isinstance(self.screen, BrowserScreen):
-            self.push_screen(BrowserScreen(step=self.view.step))
-
-    def action_grade(self) -> None:
-        """Score rollouts by hand."""
-        from grpo_top.ui.screens.grading import GradingScreen
-
-        if not isinstance(self.screen, GradingScreen):
-            self.push_screen(GradingScreen())
-
-    def action_metrics(self) -> None:
-        """Open the trainer's numbers that no series stands for."""
-        from grpo_top.ui.screens.metrics import MetricsScreen
-
-        if not isinstance(self.screen, MetricsScreen):
-            self.push_screen(MetricsScreen())
-
-    async def action_search(self) -> None:
-        """Open the browser at its filter."""
-        from grpo_top.ui.screens.browser import BrowserScreen
-
-        browser = BrowserScreen(step=self.view.step)
-        await self.push_screen(browser)
-        browser.action_filter()
-
-    def action_help(self) -> None:
-        """Show the keys of the screen on top."""
-        from grpo_top.ui.screens.help import HelpScreen
-
-        if (screen := self._run_screen or self._runs_screen) is not None:
-            self.push_screen(HelpScreen(screen.keys()))
 
     @property
     def has_runs(self) -> bool:
@@ -311,6 +233,11 @@ class GrpoTop(App[int]):
         return None if self.several is None else self.several.screen
 
     @property
+    def keyed_screen(self) -> RunScreen | RunsScreen | None:
+        """The screen on top, where it has a table of keys."""
+        return self._run_screen or self._runs_screen
+
+    @property
     def _run_screen(self) -> RunScreen | None:
         """The screen on top, where it is one that shows the run."""
         from grpo_top.ui.screens.base import RunScreen
@@ -341,20 +268,22 @@ class GrpoTop(App[int]):
         self._view = View(first, None, self._clock())
         self._live = None if monitor is None else LiveMonitor(monitor, self.take)
 
-    def _steady_cursors(self) -> None:
-        from textual.widgets import Input
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Send what has changed on the screen to the terminal."""
+        super()._display(screen, only_changed(renderable))
 
-        for line in self.screen.query(Input):
-            line.cursor_blink = False
+    def _fatal_error(self) -> None:
+        """Say what failed and where; Textual's own message quotes variables, which hold what a model wrote."""
+        self.failed = True
+        if self._exception is not None:
+            self.panic(Text(described("the screen", self._exception, "failed")))
 
-    def _look_at(self, cursor: int | None) -> None:
-        self._present(replace(self.view, cursor=cursor, now=self._clock()))
+    def look(self, **how: Any) -> None:
+        """Draw the view otherwise: at another `cursor`, through another `lens`."""
+        self._present(replace(self.view, now=self._clock(), **how))
 
     def _tick(self) -> None:
         """Draw what is newer: a newly judged step at once, what else has changed once a second."""
-        if self._has_terminal and not os.isatty(_STDIN):
-            self.exit()  # the terminal has gone; reading from what is left of it would spin
-            return
         if self.several is not None:
             self.several.tick()
         if self._view is None or self._runs_screen is not None:

@@ -52,16 +52,31 @@ TIME_KEYS: tuple[Key, ...] = (
     ),
     Key("left_square_bracket", "app.move(-1)", "[ ]", "time", "one step back or forward in time", rank=3),
     Key("right_square_bracket", "app.move(1)"),
-    Key("left_curly_bracket", "app.move(-20)", "{ }", "", "20 steps back or forward"),
-    Key("right_curly_bracket", "app.move(20)"),
+    Key("left_curly_bracket", "app.move(-10)", "{ }", "", "ten steps back or forward"),
+    Key("right_curly_bracket", "app.move(10)"),
     Key("end", "app.live", "end", "", "go live: follow the newest step again"),
 )
 """Keys that move the view in time; a screen that has no other use for them takes them in."""
 
+CHART_KEYS: tuple[Key, ...] = (
+    Key(
+        "plus,equals_sign",
+        "app.zoom(1)",
+        "+ -",
+        "zoom",
+        "fewer or more steps in every chart, around the cursor",
+        3,
+    ),
+    Key("minus", "app.zoom(-1)"),
+    Key("L", "app.scale", "L", "", "charts by powers of ten, where all of their values are above 0"),
+    Key("S", "app.smooth", "S", "", "the line as the mean of 20, 50, 1 or 5 steps"),
+)
+"""Keys that change how charts are looked at."""
+
 PAUSED_KEYS: tuple[Key, ...] = (
     TIME_KEYS[1]._replace(word="one step", rank=0),
     TIME_KEYS[2],
-    TIME_KEYS[3]._replace(word="20 steps"),
+    TIME_KEYS[3]._replace(word="10 steps"),
     TIME_KEYS[4],
     TIME_KEYS[5]._replace(word="go live"),
     TIME_KEYS[0]._replace(word="go on"),
@@ -74,9 +89,14 @@ BACK_KEY = Key("escape", "app.back", "esc", "back", "back to the screen before")
 RUNS_KEY = Key(
     "backspace", "app.runs", "backspace", "runs", "back to the table of all runs of this place", rank=1
 )
-HELP_KEY = Key("question_mark", "app.help", "?", "help", "these keys", rank=-1)
+HELP_KEY = Key("question_mark,f1", "app.help", "?", "help", "these keys", rank=-1)
 COMMANDS_KEY = Key(
-    "ctrl+p", "app.command_palette", "ctrl+p", "commands", "find a command by its name", rank=4
+    "ctrl+p,colon",
+    "app.command_palette",
+    "ctrl+p",
+    "commands",
+    "find a command, panel, step, finding, rule or family; also :",
+    rank=4,
 )
 QUIT_KEY = Key("q", "app.quit", "q", "quit", "leave grpo-top", rank=2)
 APP_KEYS: tuple[Key, ...] = (FINDINGS_KEY, ROLLOUTS_KEY, BACK_KEY, HELP_KEY, COMMANDS_KEY, QUIT_KEY)

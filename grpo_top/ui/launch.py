@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import termios
 from typing import TYPE_CHECKING
 
 from grpo_top.formats.fleet_queries import NO_FLEETS
+from grpo_top.leaving import at_last, told
 from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, choose_theme
@@ -13,12 +15,18 @@ from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, LIGHT_NAME, choose_theme
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from grpo_top.behind import Behind
     from grpo_top.config import Settings
     from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.monitor import Monitor
     from grpo_top.runs import FoundRun
     from grpo_top.sources.http import Network
 
+FAILED = 3
+"""The exit status where the screen itself failed."""
+_STDIN, _STDERR = 0, 2
+_KEYS, _MODES_ON, _MODES_OFF = "\x1b[<u", (25, 7), (1049, 2004, 2048, 1004, 1000, 1003, 1015, 1006)
+"""Ends what Textual switches on in a terminal: keys; cursor, wrapping; other screen, pastes, sizes, focus, mouse."""
 _THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
 
 
@@ -35,6 +43,8 @@ def run(
     which: str | None = None,
     one_run: bool = False,
     settings_of: Callable[[FoundRun], Settings] | None = None,
+    since: int | None = None,
+    reference: str | None = None,
 ) -> int:
     """Show a run until the user leaves; the exit status.
 
@@ -47,7 +57,13 @@ def run(
         network, samplers, fleets, one_run: as `Monitor` takes them.
         which: the run to open of several.
         settings_of: what is set for one of several runs.
+        since, reference: the step with which the run begins, and what is laid behind it.
     """
+
+    def behind(where: Sequence[str], settings: Settings, run: str | None) -> Behind | None:
+        from grpo_top.behind import Behind
+
+        return None if reference is None else Behind(reference, where, settings, since, run)
 
     def open_monitor() -> Monitor:
         from grpo_top.grade_store import GradeStore
@@ -63,6 +79,8 @@ def run(
             fleets=fleets,
             run=which,
             one_run=one_run,
+            since=since,
+            reference=behind(where, settings, which),
         )
 
     def open_run(found: FoundRun, whole: bool) -> tuple[Monitor, Settings]:
@@ -72,7 +90,7 @@ def run(
 
         own = settings if settings_of is None else settings_of(found)
         if not whole:
-            return Monitor(found.where, own, format_name=format_name, run=found.pick), own
+            return Monitor(found.where, own, format_name=format_name, run=found.pick, since=since), own
         monitor = Monitor(
             [*found.where, *filter(is_url, where)],
             own,
@@ -82,6 +100,8 @@ def run(
             samplers=samplers,
             fleets=fleets,
             run=found.pick,
+            since=since,
+            reference=behind(found.where, own, found.pick),
         )
         return monitor, own
 
@@ -94,8 +114,24 @@ def run(
         theme=theme_name(theme, os.environ),
         redraws_per_second=2 if _is_remote(os.environ) else 4,
     )
-    app.run()
-    return app.return_code or 0
+    with at_last(_giving_the_terminal_back()), told(app.leave):
+        app.run()
+    return FAILED if app.failed else app.return_code or 0
+
+
+def _giving_the_terminal_back() -> Callable[[], None]:
+    """What sets the terminal as it is now, for an end that Textual has no time for."""
+    try:
+        now = termios.tcgetattr(_STDIN)
+    except termios.error:
+        return lambda: None
+
+    def give_back() -> None:
+        termios.tcsetattr(_STDIN, termios.TCSANOW, now)
+        modes = [*(f"\x1b[?{mode}h" for mode in _MODES_ON), *(f"\x1b[?{mode}l" for mode in _MODES_OFF)]
+        os.write(_STDERR, (_KEYS + "".join(modes)).encode())
+
+    return give_back
 
 
 def theme_name(wanted: str | None, environ: Mapping[str, str]) -> str:

@@ -67,11 +67,10 @@ class Several:
         """Find the runs and make the table. Called on a thread of its own, beside the frame that is shown."""
         from grpo_top.overview import Overview
 
-        overview = Overview(
-            finder or self._open_monitor(), lambda found: self._open_run(found, False)[0], self._app.now
-        )
+        monitor = finder or self._open_monitor()
+        overview = Overview(monitor, lambda found: self._open_run(found, False)[0], self._app.now)
         if self._app.is_running:
-            self._app.call_from_thread(self._listed, overview)
+            self._app.call_from_thread(self._listed, overview, _not_found(monitor))
 
     def show(self) -> None:
         """Leave the run that is open for the table."""
@@ -115,7 +114,7 @@ class Several:
         if self._live is not None and self._live.is_alive():
             self._live.stop()
 
-    def _listed(self, overview: Overview) -> None:
+    def _listed(self, overview: Overview, not_found: str) -> None:
         from grpo_top.overview import LiveOverview
         from grpo_top.ui.screens.runs import RunsScreen
 
@@ -123,6 +122,8 @@ class Several:
         self._live = LiveOverview(overview, self._take)
         self._app.hold(RunsScreen(self._place, self._states))
         self._app.call_after_refresh(self._live.start)
+        if not_found:
+            self._app.notify(safe(not_found), severity="warning", markup=False)
 
     def _take(self, states: tuple[RunState, ...]) -> None:
         self._states = states
@@ -162,3 +163,15 @@ class Several:
             others = ", ".join(safe(names[key]) for key in sorted(new))
             self._app.notify(f"{others}: another run has begun here; backspace shows them all", markup=False)
         self._known |= new
+
+
+def _not_found(monitor: Monitor) -> str:
+    """Why the run that was asked for is not there; empty where none was, or it is."""
+    wanted = monitor.selection.wanted
+    if wanted is None:
+        return ""
+    try:
+        monitor.selection.runs.named(wanted)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grpo_top.snapshot import WINDOW, Status
+from grpo_top.ui.lens import Lens
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,6 +28,8 @@ class View:
     """Seconds since the epoch, for how fresh the data is; a test sets it."""
     error: str = ""
     """Why reading has ended, where it failed."""
+    lens: Lens = field(default_factory=Lens)
+    """How charts are looked at."""
 
     @property
     def step(self) -> int | None:

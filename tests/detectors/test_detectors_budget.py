@@ -8,7 +8,8 @@ import pytest
 from detector_steps import FAIL, INFO, OK, UNKNOWN, WARN, WATCH, Watched, evaluation, findings
 from runs import rollout, run_record, step_record
 
-from grpo_top.detectors.format import ComponentDivergence, FormatExploit, ParseFailures
+from grpo_top.detectors.components import ComponentDivergence
+from grpo_top.detectors.format import FormatExploit, ParseFailures
 from grpo_top.detectors.length import LengthCollapse, LengthHacking
 from grpo_top.detectors.truncation import Truncation
 from grpo_top.facts import RunState
@@ -330,6 +331,32 @@ def test_form_that_rises_late_while_content_stands_still_warns_without_a_parse_r
     assert 100 < watched.fired[0] < 170
     assert watched.summary.startswith("format 0.200 → 1.00 since step")
     assert watched.summary.endswith("while no component that pays for content has gained anything")
+
+
+def earning(form_weight: float, rows: int = 120) -> Watched:
+    """A reward of content that rises from 0.2 to 0.6 and of form that is mastered early."""
+    chance = [0.02, -0.01, 0.0, -0.02, 0.01]
+    content = [0.2 + 0.4 * row / rows + chance[row % 5] for row in range(rows)]
+    form = [min(0.4 + 0.02 * row, 0.95) + chance[row % 4] for row in range(rows)]
+    watched = Watched(FormatExploit)
+    watched.show_all(
+        reward_mean=[0.1 * of + form_weight * and_form for of, and_form in zip(content, form, strict=True)],
+        component_mean__correct=content,
+        component_mean__format=form,
+    )
+    return watched
+
+
+def test_form_that_earns_most_of_the_reward_is_a_remark():
+    watched = earning(form_weight=0.4)
+
+    assert watched.verdicts[-1].status == INFO
+    assert watched.fired[0] == 70
+    assert watched.summary.startswith("87% of the reward is earned by the form of answers, since step ")
+
+
+def test_form_that_earns_less_than_content_is_none():
+    assert not earning(form_weight=0.02).fired
 
 
 def test_form_that_is_learned_before_content_begins_to_rise_is_a_usual_start():

@@ -171,6 +171,17 @@ def test_spikes_far_above_the_rest_count_over_a_longer_stretch():
     )
 
 
+def test_spikes_far_above_the_rest_count_over_a_thousand_rows():
+    norms = [1.0] * 2000
+    for step in (100, 700, 1500, 1650):
+        norms[step - 1] = 80.0
+    watched = Watched(GradSpikes)
+
+    watched.show_all(grad_norm=norms)
+
+    assert watched.fired[0] == 1650
+
+
 def test_a_few_spikes_that_are_only_ten_times_the_rest_are_watched_where_they_lie_far_apart():
     norms = [1.0] * 200
     for step in (50, 100, 150):

@@ -26,13 +26,19 @@ def flat(*parts: tuple[int, float], id_: str = "DEGENERATE_GROUPS", **others: fl
 
 
 def test_flat_groups_above_the_limit_for_15_steps_warn() -> None:
-    watched = flat((20, 0.1), (40, 0.6), groups=32.0)
+    watched = flat((20, 0.2), (40, 0.49), groups=32.0)
     assert watched.statuses[20:34] == [Status.WATCH] * 14
     assert watched.fired_at == 35
     assert watched.status == Status.WARN
     assert watched.verdicts[-1].onset == 21
-    assert watched.details.summary == "zero-variance 60%, limit 40%, 40 steps"
-    assert watched.details.evidence["before"]["zero_variance_group_frac"] == pytest.approx(0.1)
+    assert watched.details.summary == "zero-variance 49%, limit 40%, 40 steps"
+    assert watched.details.evidence["before"]["zero_variance_group_frac"] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("share", "steps"), [(0.55, 10), (0.6, 8), (0.75, 5), (1.0, 5)])
+def test_the_farther_above_the_limit_the_fewer_steps_it_takes(share: float, steps: int) -> None:
+    watched = flat((20, 0.35), (20, share), groups=32.0)
+    assert watched.fired_at == 20 + steps
 
 
 def test_nearly_all_groups_flat_fail() -> None:
@@ -40,7 +46,7 @@ def test_nearly_all_groups_flat_fail() -> None:
 
 
 def test_a_step_below_the_limit_begins_the_count_anew() -> None:
-    watched = flat((14, 0.6), (1, 0.3), (14, 0.6), groups=32.0)
+    watched = flat((14, 0.5), (1, 0.3), (14, 0.5), groups=32.0)
     assert watched.fired_at is None
 
 
@@ -336,6 +342,13 @@ def test_a_reward_that_has_levelled_off_is_remarked_upon() -> None:
     )
     assert watched.status == Status.INFO
     assert watched.details.summary.startswith("reward level at 0.79")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_level_rewards_best_stretch_need_not_lie_back_by_more_than_chance(seed: int) -> None:
+    """Of a level curve any stretch may be the best one, the last as well."""
+    level = np.minimum(0.2 + 0.01 * np.arange(400), 0.6) + np.random.default_rng(seed).normal(0, 0.02, 400)
+    assert Watched("REWARD_PLATEAU").series("reward_mean", level.tolist()).status == Status.INFO
 
 
 def test_a_reward_that_still_rises_has_no_plateau() -> None:

@@ -179,7 +179,7 @@ async def paused_at(pilot: Pilot[int], step: int) -> list[str]:
     app = pilot.app
     assert isinstance(app, GrpoTop)
     while app.view.step is not None and app.view.step > step:
-        await pilot.press("left_curly_bracket" if app.view.step >= step + 20 else "left_square_bracket")
+        await pilot.press("left_curly_bracket" if app.view.step >= step + 10 else "left_square_bracket")
     assert app.view.cursor == step
     return await settled(pilot)
 

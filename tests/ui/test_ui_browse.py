@@ -203,4 +203,4 @@ async def test_a_wide_window_tells_how_groups_ended_how_many_were_cut_off_and_ho
         await pilot.resize_terminal(200, 60)
         wide = await shown(pilot)
         assert "texts  ending     cut lag" in wide[5]
-        assert line_with(wide[4:], " some ").split("│")[3].split()[-3:] == ["mixed", "2/2", "4"]
+        assert any("mixed      2/2   4" in line for line in wide[5:])

@@ -391,7 +391,7 @@ async def test_a_small_window_shows_the_sentences_or_the_chart():
         shown = await settled(pilot)
         assert any("╭─ top_p by sampler ─" in line for line in shown)
         assert " tab what differs " in shown[-1]
-        app._look_at(20)
+        app.look(cursor=20)
         shown = await settled(pilot)
         assert " 3 samplers as intended " in shown[3]
 

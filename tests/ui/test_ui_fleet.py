@@ -134,7 +134,7 @@ async def test_what_the_server_says_beside_its_answers_is_told_and_names_are_mad
         await pilot.press("escape")
         await pilot.pause()
         assert all(line.isprintable() for line in lines(app))
-        app._look_at(40)
+        app.look(cursor=40)
         await pilot.press("F")
         shown = await settled(pilot)
         assert any("? nothing was asked at that step" in line for line in shown)

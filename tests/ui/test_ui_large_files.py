@@ -12,6 +12,7 @@ import orjson
 import pytest
 from long_history import GROUPS, SIZE, long_history
 from rollout_screens import NOON, Shown, filtered, line_with, read, shown
+from textual.app import App, ComposeResult
 
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
@@ -23,6 +24,7 @@ from grpo_top.ui.rollouts.catalogue import ORDERS
 from grpo_top.ui.rollouts.filters import parse
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.replay import ReplayScreen
+from grpo_top.ui.widgets.virtual_list import Listing, VirtualList
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +116,25 @@ async def test_the_screen_over_a_million_shows_the_newest_step_and_moves(million
         assert "prompt 9996" in "".join(screen)
         assert "1 of 125k" in (await shown(pilot, "a"))[-2]
         assert "┃▸    1 " in line_with(await shown(pilot, "end"), "┃▸ ")
+
+
+async def test_a_million_rows_are_as_light_as_ten() -> None:
+    made: set[int] = set()
+
+    def row(position: int, width: int) -> list[tuple[str, str]]:
+        made.add(position)
+        return [(f"row {position}", "text")]
+
+    class OneList(App[None]):
+        def compose(self) -> ComposeResult:
+            yield VirtualList()
+
+    async with OneList().run_test(size=(40, 20)) as pilot:
+        list_ = pilot.app.query_one(VirtualList)
+        list_.show(Listing(1_000_000, row), 777_777)
+        await pilot.pause()
+        assert "row 777777" in list_.render_line(18).text
+        assert len(made) <= 18
 
 
 # ---- 5 GB on disk

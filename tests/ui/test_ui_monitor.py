@@ -14,7 +14,7 @@ from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.launch import theme_name
 from grpo_top.ui.screens.findings import FindingsScreen
-from grpo_top.ui.screens.monitor import Layout, layout_of, stack_heights
+from grpo_top.ui.screens.monitor import Layout, MonitorScreen, layout_of, stack_heights
 from grpo_top.ui.screens.panel import PanelScreen
 from grpo_top.ui.view import View
 from grpo_top.ui.widgets.banner import banner_rows
@@ -189,7 +189,7 @@ def test_a_stack_shares_its_rows_and_what_a_missing_panel_leaves():
 async def test_space_holds_the_view_and_the_title_says_how_far_live_is_ahead():
     app = still("verifier_broken")
     async with app.run_test(size=LARGE) as pilot:
-        await pilot.press("space", "left_curly_bracket", "left_curly_bracket", "left_curly_bracket")
+        await pilot.press("space", *["left_curly_bracket"] * 6)
         await pilot.press(*["right_square_bracket"] * 6)
         await pilot.pause()
         shown = lines(app)
@@ -199,7 +199,7 @@ async def test_space_holds_the_view_and_the_title_says_how_far_live_is_ahead():
         assert "this step 0 ✖ ━┓" in shown[4]
         assert "Findings  at step 56" in shown[4]
         assert any("Groups to step 56" in line for line in shown)
-        assert shown[44].startswith(" [ ] one step   { } 20 steps   end go live   space go on   enter open ")
+        assert shown[44].startswith(" [ ] one step   { } 10 steps   end go live   space go on   enter open ")
 
         await pilot.press("end")
         await pilot.pause()
@@ -211,14 +211,14 @@ async def test_the_cursor_stays_within_the_steps_there_are():
     async with app.run_test(size=SMALL) as pilot:
         await pilot.press("right_square_bracket")
         assert app.view.cursor == 110
-        await pilot.press(*["left_curly_bracket"] * 9)
+        await pilot.press(*["left_curly_bracket"] * 12)
         assert app.view.cursor == 1
 
 
 async def test_before_a_fault_there_is_nothing_wrong():
     app = still("sampler_cold")
     async with app.run_test(size=LARGE) as pilot:
-        await pilot.press(*["left_curly_bracket"] * 4)
+        await pilot.press(*["left_curly_bracket"] * 8)
         await pilot.pause()
 
         assert app.view.cursor == 30
@@ -286,15 +286,26 @@ async def test_enter_opens_the_evidence_on_the_first_cause_and_a_panel_elsewhere
         assert isinstance(app.screen, PanelScreen)
 
 
-async def test_a_click_moves_the_focus_and_a_second_one_opens():
-    app = still("healthy")
+async def test_a_click_opens_a_panel_a_finding_a_group_a_stage_and_the_first_cause():
+    app = still("sampler_cold")
     async with app.run_test(size=LARGE) as pilot:
-        await pilot.click(offset=(70, 20))
-        await pilot.pause()
-        assert "▸ 4 Diversity" in line_with(app, "▸")
-        await pilot.click(offset=(70, 20))
-        await pilot.pause()
-        assert isinstance(app.screen, PanelScreen)
+
+        async def opened(x: int, y: int) -> str:
+            await pilot.click(offset=(x, y))
+            await pilot.pause()
+            shown = f"{type(app.screen).__name__}: {lines(app)[2]}"
+            await pilot.press("escape")
+            await pilot.pause()
+            assert isinstance(app.screen, MonitorScreen), shown
+            return shown
+
+        assert "PanelScreen: Monitor › 4 Diversity" in " ".join((await opened(70, 20)).split())
+        row = next(y for y, line in enumerate(lines(app)) if "DEGENERATE_GROUPS" in line[114:])
+        assert (await opened(125, row)).startswith("FindingsScreen:")
+        row = next(y for y, line in enumerate(lines(app)) if "╭─ Latest groups" in line)
+        assert (await opened(120, row + 3)).startswith("BrowserScreen:")
+        assert "PanelScreen: Monitor › 6 KL" in " ".join((await opened(lines(app)[1].index("KL"), 1)).split())
+        assert (await opened(40, 2)).startswith("FindingsScreen:")
 
 
 # ---- marks

@@ -12,13 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rollout_screens import Shown, lines, settled, shown
+from rollout_screens import Shown, cold_replay, lines, settled, shown
 from runs import read as read_files
 from textual.widgets import Input
 
 from grpo_top.snapshot import Gone
 from grpo_top.ui.rollouts.out import finding_document, group_document, rollout_document
-from grpo_top.ui.rollouts.places import belongs_to, clipboard_note, pager_command, proposed_path
+from grpo_top.ui.rollouts.places import (
+    belongs_to,
+    clipboard_note,
+    pager_command,
+    proposed_path,
+    usual_places,
+)
 from grpo_top.ui.screens import export
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.findings import FindingsScreen
@@ -141,12 +147,23 @@ def test_the_path_that_is_proposed_is_never_in_the_run(tmp_path: Path) -> None:
     run, here, home = tmp_path / "run", tmp_path / "here", tmp_path / "home"
     for place in (run / "inner", here, home):
         place.mkdir(parents=True)
-    assert proposed_path("a", here, [run], [home]) == here / "a.md"
-    assert proposed_path("a", run, [run], [home]) == home / "a.md"
-    assert proposed_path("a", run / "inner", [run], [home]) == home / "a.md"
-    assert proposed_path("a", run, [run], [run, here]) == here / "a.md"
+    assert proposed_path("a", [run], [here, home]) == here / "a.md"
+    assert proposed_path("a", [run], [run, home]) == home / "a.md"
+    assert proposed_path("a", [run], [run / "inner", home]) == home / "a.md"
+    assert proposed_path("a", [run], [run, run, here]) == here / "a.md"
     assert belongs_to(run / "inner", [run])
     assert not belongs_to(tmp_path, [run])
+
+
+def test_a_directory_that_was_removed_is_no_place_to_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert usual_places() == [tmp_path / "here", tmp_path]
+    (tmp_path / "here").rmdir()
+    assert usual_places() == [tmp_path]
 
 
 def test_the_pager_is_the_users_own_then_less_then_more() -> None:
@@ -280,6 +297,18 @@ async def test_a_finding_is_written_with_its_proof(
         assert lines(pilot)[-3].startswith(" write the finding SAMPLER_DRIFT to ")
         await shown(pilot, "enter")
     assert (tmp_path / "add-020b24-SAMPLER_DRIFT.md").read_text().startswith("# fail: SAMPLER\\_DRIFT")
+
+
+async def test_a_replayed_rollout_is_written_in_the_same_way(
+    cold: Snapshot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with cold_replay(cold).run_test(size=WIDE) as pilot:
+        await shown(pilot, "w")
+        assert lines(pilot)[-3].startswith(" write the rollout #1 of step 110 to ")
+        await shown(pilot, "tab", "enter")
+    written = json.loads((tmp_path / "add-020b24-step110-110t-3-1.json").read_text())
+    assert (written["group"], written["completion"]) == ("110t-3", "<answer>31</answer>")
 
 
 def test_a_pager_that_fails_says_so() -> None:

@@ -125,6 +125,15 @@ async def test_a_run_that_is_asked_for_opens_at_once_and_the_table_lies_behind_i
         }
 
 
+async def test_a_name_that_no_run_has_is_said_over_the_table(place: Path) -> None:
+    app = app_of(place, run="goood")
+    told: list[str] = []
+    app.notify = lambda message, **_: told.append(message)  # type: ignore[method-assign, assignment]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: isinstance(app.screen, RunsScreen))
+        assert told == ["no run here is called goood; did you mean good?"]
+
+
 async def test_a_place_of_one_run_has_no_table(place: Path) -> None:
     app = app_of(place / "good")
     async with app.run_test(size=(80, 24)) as pilot:

@@ -12,10 +12,12 @@ import pytest
 from rollout_screens import Shown, filtered, line_with, lines, read, settled, shown
 from textual.events import Key
 
+from grpo_top.records import Message, Rollout
 from grpo_top.scan import Looked
 from grpo_top.snapshot import Gone
 from grpo_top.ui.rollouts import pattern_process
 from grpo_top.ui.rollouts.browse import Browse
+from grpo_top.ui.rollouts.excerpts import glance_at
 from grpo_top.ui.rollouts.filters import parse
 from grpo_top.ui.rollouts.pattern_process import UNKNOWN, PatternProcess, TooSlow
 from grpo_top.ui.rollouts.search import Progress, Search
@@ -140,6 +142,21 @@ def test_a_search_with_such_a_pattern_ends_and_says_why(
     search.run(lambda *_: None)
     assert search.progress.failed
     assert search.progress.trouble == "the pattern takes too long on these texts"
+
+
+def test_a_row_shows_a_found_text_from_a_little_before_what_was_looked_for() -> None:
+    long = "so it goes on " * 500
+    said = Rollout(1, None, 0.0, prompt="a Needle", completion=f"{long}the needle {long}")
+    seen = glance_at(parse("needle").texts)(said)
+    assert seen.prompt == "a Needle"
+    assert seen.completion.startswith("…goes on the needle so it")
+    assert glance_at(parse(r"/need\w+ so/").texts)(said).completion.startswith("…goes on the needle so")
+    assert glance_at(parse("!needle").texts)(said).completion.startswith("so it goes on")
+    talk = said._replace(
+        completion=None, messages=[Message("user", "needle"), Message("assistant", f"{long}needle")]
+    )
+    assert glance_at(parse("needle").texts)(talk).completion == "… it goes on needle"
+    assert glance_at(parse("needle").texts)(Gone("gone")).gone == "gone"
 
 
 # ---- what belongs to a filter

@@ -15,8 +15,7 @@ from grpo_top.ui.evidence.layout import Frame, aired, box
 from grpo_top.ui.evidence.measures import measure_of
 from grpo_top.ui.evidence.opened import companion_plot, main_plot
 from grpo_top.ui.glyphs import STATUS_ROLES
-from grpo_top.ui.widgets.axis import step_end
-from grpo_top.ui.widgets.chart import draw, step_columns
+from grpo_top.ui.widgets.chart import draw, shown_steps, step_columns
 from grpo_top.ui.widgets.runs import width_of
 
 if TYPE_CHECKING:
@@ -60,7 +59,8 @@ def chart_box(
         frame = Frame([(panel.title, "text bold")], role=role)
         return box(frame, aired(rows, width, glyphs), width, height, glyphs)
     facts_runs = _header(view, opened, plot, facts, settings, inner - len(plot.title) - 8, glyphs)
-    frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, role=role)
+    said: Row = [(glyphs.plain(text), role) for text, role in plot.spec.said]
+    frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, foot=said, role=role)
     rows = _rows(view, panel, opened, plot, inner, height - 2, glyphs)
     return box(frame, aired(rows, width, glyphs), width, height, glyphs)
 
@@ -75,7 +75,8 @@ def _rows(
     )
     rest = height - len(over) - (0 if under is None else _COMPANION + 1)
     spec = replace(plot.spec, label_width=_LABELS, ticks=under is None)
-    lower = None if under is None else replace(under.spec, label_width=_LABELS, total_steps=_end(plot))
+    begin, end = shown_steps(plot.spec)
+    lower = None if under is None else replace(under.spec, label_width=_LABELS, begin=begin, end=end)
     if lower is not None:
         # Both charts get the margin of the wider labels, so that a step stands in one column of both.
         margin = max(step_columns(spec, width, rest)(0), step_columns(lower, width, _COMPANION)(0))
@@ -93,12 +94,6 @@ def _companion(under: Plot, spec: ChartSpec, width: int, height: int, glyphs: Gl
     words = f"  {under.words}" if under.words else ""
     title: Row = [(" " * (spec.label_width + 1), ""), (glyphs.plain(under.title), "series2 bold")]
     return [[*title, (glyphs.plain(words), "dim")], *draw(spec, width, height - 1, glyphs)]
-
-
-def _end(plot: Plot) -> int:
-    """The step at which the main chart's axis ends."""
-    steps = plot.spec.steps
-    return step_end(int(steps[-1]) if len(steps) else 1, plot.spec.total_steps)
 
 
 def _header(

@@ -10,13 +10,16 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.text import safe
+from grpo_top.ui.lens import window
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from grpo_top.snapshot import Finding
+    from grpo_top.reference import Parting, Reference
+    from grpo_top.snapshot import Finding, Series
     from grpo_top.ui.view import View
+    from grpo_top.ui.widgets.strips import Run
 
 FLAT = 1e-8
 """A spread at most this large is none, as `facts.FLAT_STD` has it."""
@@ -128,14 +131,52 @@ def chart(view: View, name: str, spec: ChartSpec | None = None) -> ChartSpec | N
     series = view.series(name)
     if series is None:
         return None
+    return seen(view, replace(spec or EMPTY, steps=series.steps, values=series.values), name)
+
+
+def seen(view: View, spec: ChartSpec, name: str = "") -> ChartSpec:
+    """A chart as the view has it: its steps, its scale, the reference's series of that name behind it."""
+    lens, run, reference = view.lens, view.snapshot.run, view.snapshot.reference
+    begin, end = window(view) or (run.since, None)
+    behind = None if reference is None else reference.series.get(name)
+    parted = None if reference is None or behind is None else reference.parting(name)
+    finite = spec.values[np.isfinite(spec.values)]
+    positive = bool(len(finite)) and float(finite.min()) > 0
     return replace(
-        spec or EMPTY,
-        steps=series.steps,
-        values=series.values,
+        spec,
         onset=view.onset,
         cursor=view.cursor,
-        total_steps=view.snapshot.run.total_steps,
+        total_steps=run.total_steps,
+        begin=begin,
+        end=end,
+        log=lens.log and positive,
+        window=lens.mean,
+        reference=None if behind is None else (behind.steps, behind.values),
+        parted=None if parted is None else parted.step,
+        said=(*_scale(lens.log, positive), *_behind(reference, behind, parted)),
     )
+
+
+def _scale(wanted: bool, positive: bool) -> tuple[Run, ...]:
+    if not wanted:
+        return ()
+    return (("log ", "dim"),) if positive else (("not log: 0 or less ", "info"),)
+
+
+def _behind(reference: Reference | None, series: Series | None, parted: Parting | None) -> tuple[Run, ...]:
+    """What lies behind a chart, and where the runs part."""
+    if reference is None:
+        return ()
+    name = safe(reference.name)
+    if reference.problem:
+        return ((f"{name}: {safe(reference.problem)}", "info"),)
+    if reference.reading is not None:
+        return ((f"reading {name} {numbers.share(reference.reading)}", "dim"),)
+    if series is None:
+        return ()
+    if parted is not None:
+        return ((f"parts at {parted.step}: {name}", "series3 bold"),)
+    return ((f"behind: {name}", "series3"),)
 
 
 EMPTY = ChartSpec(np.empty(0, np.int64), np.empty(0))

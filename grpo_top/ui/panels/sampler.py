@@ -15,7 +15,7 @@ from grpo_top.encode import SPLIT_EVAL
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
-from grpo_top.ui.panels.facts import EMPTY, Headline, PanelFacts, border, note
+from grpo_top.ui.panels.facts import EMPTY, Headline, PanelFacts, border, note, seen
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 
 if TYPE_CHECKING:
@@ -213,17 +213,8 @@ def _chart(view: View, name: str, intended: SamplingValue | None, known: Deploye
     if not len(steps) or not np.isfinite(plain).any():
         return None
     limit = Limit(float(intended), "off", "fail") if isinstance(intended, int | float) else None
-    return replace(
-        EMPTY,
-        steps=steps,
-        values=np.array(plain),
-        limit=limit,
-        onset=view.onset,
-        cursor=view.cursor,
-        total_steps=view.snapshot.run.total_steps,
-        mean=False,
-        labels=False,
-    )
+    drawn = replace(EMPTY, steps=steps, values=np.array(plain, float), limit=limit, mean=False, labels=False)
+    return seen(view, drawn)
 
 
 def _hit(view: View, intended: Sampling, drifted: list[Setting], known: Deployed) -> tuple[str, str]:

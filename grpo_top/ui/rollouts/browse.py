@@ -261,6 +261,8 @@ class Browse:
         key = self.group_key
         self.members = _EMPTY if key is None else self.catalogue.members(key)
         self.member = _within(self.member, len(self.members))
+        if self.column < ROLLOUTS:
+            self._to_matching(1)
 
     def _position(self, group: GroupKey | None) -> int:
         """The position of a group among those that are listed; that of the first where it is not one of them."""

@@ -57,7 +57,7 @@ def rollout_document(snapshot: Snapshot, row: int) -> Document:
     subject = Subject(snapshot, row)
     return Document(
         f"the rollout #{subject.index} of step {subject.step}",
-        _stem(snapshot, f"step{subject.step}", subject.group_label, str(subject.index)),
+        file_stem(snapshot, f"step{subject.step}", subject.group_label, str(subject.index)),
         lambda: rollout_object(subject, snapshot.read(row)),
         lambda: _rollout_blocks(subject, snapshot.read(row), 1),
     )
@@ -69,7 +69,7 @@ def group_document(snapshot: Snapshot, rows: Sequence[int]) -> Document:
     first = subjects[0]
     return Document(
         f"the group {first.group_label or '?'} of step {first.step}",
-        _stem(snapshot, f"step{first.step}", first.group_label),
+        file_stem(snapshot, f"step{first.step}", first.group_label),
         lambda: _group_object(subjects),
         lambda: _group_blocks(subjects),
     )
@@ -80,7 +80,7 @@ def finding_document(snapshot: Snapshot, finding: Finding) -> Document:
     subjects = [Subject(snapshot, ref.row) for ref in finding.rollouts]
     return Document(
         f"the finding {finding.id}",
-        _stem(snapshot, finding.id),
+        file_stem(snapshot, finding.id),
         lambda: {
             "kind": "finding",
             "run": snapshot.run.name,
@@ -243,7 +243,7 @@ def _finding_blocks(finding: Finding, subjects: Sequence[Subject]) -> Iterator[B
         yield from _rollout_blocks(subject, subject.snapshot.read(subject.row), 2)
 
 
-def _stem(snapshot: Snapshot, *parts: str) -> str:
+def file_stem(snapshot: Snapshot, *parts: str) -> str:
     """The parts as a file's name, the run's first."""
     clean = [_NO_NAME.sub("-", part)[:_LONGEST_NAME].strip("-.") for part in (snapshot.run.name, *parts)]
     return "-".join(filter(None, clean)) or "rollout"

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
 
 _LARGE = 74_000
 """Bytes from which on many terminals take nothing: 100 kB in base64."""
 _TAKES = ("kitty", "ghostty", "wezterm", "alacritty", "foot", "contour", "rio", "windows terminal")
 
 
-def proposed_path(stem: str, here: Path, run: Sequence[Path], others: Iterable[Path]) -> Path:
-    """A new file in this directory; where it belongs to the run, or cannot be written to, in another one."""
-    directories = [here, *others]
+def usual_places() -> list[Path]:
+    """This directory and the user's home, as far as there are any."""
+    found = []
+    for place in (Path.cwd, Path.home):
+        with suppress(OSError, RuntimeError):  # it has been removed; nobody's home is known
+            found.append(place())
+    return found
+
+
+def proposed_path(stem: str, run: Sequence[Path], directories: Sequence[Path]) -> Path:
+    """A new file in the first of these directories that is none of the run's and can be written to; else the last."""
     good = (place for place in directories if os.access(place, os.W_OK) and not belongs_to(place, run))
     return next(good, directories[-1]) / f"{stem}.md"
 

@@ -12,7 +12,7 @@ from grpo_top.text import first_line, safe
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.rollouts.catalogue import members_of
 from grpo_top.ui.rollouts.frame import Frame
-from grpo_top.ui.rollouts.group_table import HELDOUT, REQUEST
+from grpo_top.ui.rollouts.group_table import HELDOUT, REQUEST, TRAIN
 from grpo_top.ui.rollouts.layout import cell
 from grpo_top.ui.widgets.virtual_list import Listing, cursor_mark
 
@@ -59,7 +59,9 @@ def rollouts_listing(
         count=len(browse.members),
         row=rows.row,
         header=rows.header,
-        foot=_remark(int(table["size"][group]), int(table["texts"][group])) if flat else [],
+        foot=_remark(int(table["size"][group]), int(table["texts"][group]))
+        if flat and key.kind == TRAIN
+        else [],
         frame=Frame(title, right, focused=focused),
     )
 

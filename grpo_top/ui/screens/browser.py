@@ -13,6 +13,7 @@ from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.keys import HELP_KEY, Key, bindings
 from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS, Browse
 from grpo_top.ui.rollouts.browser_text import MIDDLE, counts_row, path_row, widths
+from grpo_top.ui.rollouts.excerpts import glance_at
 from grpo_top.ui.rollouts.families import Families
 from grpo_top.ui.rollouts.filters import Filter, FilterError, completed, parse
 from grpo_top.ui.rollouts.group_rows import groups_listing
@@ -23,9 +24,10 @@ from grpo_top.ui.rollouts.rollout_rows import rollouts_listing
 from grpo_top.ui.rollouts.searching import Searching
 from grpo_top.ui.rollouts.step_rows import steps_listing
 from grpo_top.ui.rollouts.subject import Subject
-from grpo_top.ui.rollouts.texts import whole
+from grpo_top.ui.rollouts.texts import Texts, whole
 from grpo_top.ui.screens import export
 from grpo_top.ui.screens.export import COPY_KEY, PAGER_KEY, WRITE_KEY, Exporting
+from grpo_top.ui.screens.reading import GLANCES
 from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.filter_line import FilterLine, Said
 from grpo_top.ui.widgets.framed_rows import FramedRows
@@ -205,6 +207,8 @@ class BrowserScreen(Exporting):
 
     async def on_key(self, event: KeyEvent) -> None:
         """What is typed right after `/` belongs to the filter, even where it came before the line had the focus."""
+        if not self._is_whole:
+            return
         line = self._filter.input
         if event.key == "slash" and self.focused is not line:
             self.action_filter()
@@ -245,8 +249,7 @@ class BrowserScreen(Exporting):
             self._error = error
         else:
             if filter_.text != self._browse.filter.text:
-                self._searching.drop()
-                self._browse.narrow(filter_)
+                self._narrow(self._browse, filter_)
         self._redraw()
 
     def on_input_submitted(self) -> None:
@@ -254,6 +257,7 @@ class BrowserScreen(Exporting):
         self.set_focus(None)
         if self._browse is not None and self._error is None:
             self._searching.begin(self._browse)
+            self.glances = Texts(glance_at(self._browse.filter.texts), GLANCES)
         self._redraw()
 
     def on_told(self, message: Told) -> None:
@@ -357,8 +361,7 @@ class BrowserScreen(Exporting):
             pass
         elif browse is not None and (browse.filter or self._error):
             self._filter.input.value = ""
-            self._searching.drop()
-            browse.narrow(Filter())
+            self._narrow(browse, Filter())
         else:
             await self.grpo_top.action_back()
             return
@@ -389,6 +392,13 @@ class BrowserScreen(Exporting):
         read = whole(self.grpo_top.view.snapshot.read(row))
         text = "\n\n".join(turn.text for turn in read.turns)
         self.app.call_from_thread(export.copy, self, "the prompt and the completion", text)
+
+    def _narrow(self, browse: Browse, filter_: Filter) -> None:
+        """List what another filter leaves; a search was for the one before."""
+        if browse.filter.texts:
+            self._searching.drop()
+            self.glances = Texts(glance_at(()), GLANCES)
+        browse.narrow(filter_)
 
     def _search(self, search: Search) -> None:
         """Run a search beside all else."""

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
+from grpo_top.leaving import at_last
 from grpo_top.text import safe
 from grpo_top.ui.keys import Key
-from grpo_top.ui.rollouts.places import clipboard_note, pager_command, proposed_path
+from grpo_top.ui.rollouts.places import clipboard_note, pager_command, proposed_path, usual_places
 from grpo_top.ui.screens.naming import NamingScreen
 from grpo_top.ui.screens.reading import ReadingScreen
 
@@ -75,7 +76,7 @@ def write(screen: RunScreen, document: Document) -> None:
     """Ask where to, and write it there."""
     run = [Path(place) for place in screen.grpo_top.where]
     run += [Path(source.path).parent for source in screen.grpo_top.view.snapshot.sources]
-    path = proposed_path(document.stem, Path.cwd(), run, (Path.home(), Path(tempfile.gettempdir())))
+    path = proposed_path(document.stem, run, (*usual_places(), Path(tempfile.gettempdir())))
 
     def take(chosen: Path | None) -> None:
         if chosen is not None:
@@ -101,7 +102,9 @@ async def _write(screen: Screen[None], document: Document, path: Path) -> None:
         said = f"{safe(str(path))} is not written: {error.strerror or error}"
         screen.notify(said, severity="error", markup=False)
         return
-    screen.notify(f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} characters", markup=False)
+    screen.notify(
+        f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} characters", markup=False
+    )
 
 
 async def _page(screen: Screen[None], document: Document, command: list[str]) -> None:
@@ -122,7 +125,9 @@ def _run(command: list[str]) -> str:
     """Run a program in the terminal; what went wrong, else empty. Ctrl+c is for the program alone."""
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
-        status = subprocess.call(command)  # noqa: S603  what the user has named as the pager
+        process = subprocess.Popen(command)  # noqa: S603  what the user has named as the pager
+        with process, at_last(process.kill):
+            status = process.wait()
     except OSError as error:
         return f"{shlex.join(command[:1])}: {error.strerror or error}"
     finally:

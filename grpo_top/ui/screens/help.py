@@ -37,6 +37,20 @@ class KeyTable(Rows):
     def __init__(self, keys: Sequence[Key]) -> None:
         super().__init__()
         self._keys = [key for key in keys if key.shown]
+        self._top = 0
+
+    def shift(self, by: int) -> None:
+        """Move the table, where it is longer than the window."""
+        self._top = max(0, min(self._top + by, self.rows_needed - self.size.height))
+        self.redraw()
+
+    def on_mouse_scroll_down(self) -> None:
+        """The wheel scrolls."""
+        self.shift(1)
+
+    def on_mouse_scroll_up(self) -> None:
+        """The wheel scrolls."""
+        self.shift(-1)
 
     def make_rows(self, width: int, height: int) -> list[list[Run]]:  # noqa: ARG002
         """The table."""
@@ -50,7 +64,7 @@ class KeyTable(Rows):
             for status, meaning in _MARKS
             for run in ((f"{glyphs.mark(status)} ", STATUS_ROLES[status]), (f"{meaning}  ", "dim"))
         ]
-        return [*rows, [], marks]
+        return [*rows, [], marks][self._top :]
 
     @property
     def rows_needed(self) -> int:
@@ -65,11 +79,19 @@ class HelpScreen(ModalScreen[None]):
     HelpScreen { align: center middle; background: $background; }
     HelpScreen KeyTable { width: 78; max-width: 100%; max-height: 100%; background: $background; }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [("escape,q,question_mark,enter", "dismiss", "close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("escape,q,question_mark,f1,enter", "dismiss", "close"),
+        ("down,j", "scroll_table(1)", "down"),
+        ("up,k", "scroll_table(-1)", "up"),
+    ]
 
     def __init__(self, keys: Sequence[Key]) -> None:
         super().__init__()
         self._table = KeyTable(keys)
+
+    def action_scroll_table(self, by: int) -> None:
+        """Move the table, where it is longer than the window."""
+        self._table.shift(by)
 
     def compose(self) -> ComposeResult:
         """The table, as tall as it needs."""

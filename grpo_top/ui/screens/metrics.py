@@ -21,7 +21,8 @@ from grpo_top.ui.evidence.layout import (
     selectable,
     table,
 )
-from grpo_top.ui.keys import BACK_KEY, COMMANDS_KEY, HELP_KEY, QUIT_KEY, TIME_KEYS, Key, bindings
+from grpo_top.ui.keys import BACK_KEY, CHART_KEYS, COMMANDS_KEY, HELP_KEY, QUIT_KEY, TIME_KEYS, Key, bindings
+from grpo_top.ui.panels.facts import seen
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.widgets.canvas import Canvas
 from grpo_top.ui.widgets.chart import ChartSpec, draw
@@ -49,6 +50,7 @@ class MetricsScreen(RunScreen):
         Key("pageup", "move(-10)", "pgup", "", "ten metrics up or down"),
         Key("pagedown", "move(10)"),
         *TIME_KEYS,
+        *CHART_KEYS,
         BACK_KEY,
         HELP_KEY,
         COMMANDS_KEY._replace(word=""),
@@ -127,20 +129,14 @@ class MetricsScreen(RunScreen):
 def _chart(view: View, name: str, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The metric over the run, with the first cause's first step."""
     series = view.snapshot.own[name]
-    spec = ChartSpec(
-        series.steps,
-        series.values,
-        onset=view.onset,
-        cursor=view.cursor,
-        total_steps=view.snapshot.run.total_steps,
-        label_width=6,
-    )
+    spec = seen(view, ChartSpec(series.steps, series.values, label_width=6))
     known = _known(view, series)
     mean = float(known[-WINDOW:].mean()) if len(known) else None
     facts: Row = [("20 steps ", "dim"), (numbers.value(mean), "text bold")]
     rows = draw(spec, width - 4, height - 2, glyphs)
     hint = "[names] in grpo-top.toml says which of the series it is"
-    frame = Frame([(safe(name), "text bold")], facts, foot=[(hint, "dim")])
+    said: Row = [(glyphs.plain(text), role) for text, role in spec.said]
+    frame = Frame([(safe(name), "text bold")], facts, foot=[*said, (hint, "dim")])
     return box(frame, aired(rows, width, glyphs), width, height, glyphs)
 
 

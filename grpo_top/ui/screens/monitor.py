@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.containers import Horizontal, Vertical
 
 from grpo_top.ui.keys import (
+    CHART_KEYS,
     COMMANDS_KEY,
     FINDINGS_KEY,
     HELP_KEY,
@@ -124,7 +125,18 @@ class MonitorScreen(RunScreen):
     _STAGES = Key(
         "0", "stage(0)", "0–8", "stage", "go to a stage's panel; 0, the log itself, to the findings", 1
     )
-    KEYS = (*_MOVES, *_OPEN, *_OTHERS, *TIME_KEYS, _STAGES, *_MORE, HELP_KEY, COMMANDS_KEY, QUIT_KEY)
+    KEYS = (
+        *_MOVES,
+        *_OPEN,
+        *_OTHERS,
+        *TIME_KEYS,
+        *CHART_KEYS,
+        _STAGES,
+        *_MORE,
+        HELP_KEY,
+        COMMANDS_KEY,
+        QUIT_KEY,
+    )
     BINDINGS = bindings(KEYS)
 
     def __init__(self) -> None:
@@ -184,6 +196,7 @@ class MonitorScreen(RunScreen):
                 *self._OPEN,
                 *self._OTHERS,
                 quiet,
+                *CHART_KEYS,
                 self._STAGES._replace(word=""),
                 *self._MORE,
                 *runs,
@@ -195,6 +208,7 @@ class MonitorScreen(RunScreen):
             *self._OPEN,
             *self._OTHERS,
             *TIME_KEYS,
+            *CHART_KEYS,
             self._STAGES,
             *self._MORE,
             *runs,
@@ -245,12 +259,10 @@ class MonitorScreen(RunScreen):
         self.show(self.grpo_top.view)
 
     def action_choose(self, panel: str) -> None:
-        """Move the focus to a panel; open it where it is there already."""
-        if self._focus == panel:
-            self.action_open()
-            return
+        """Move the focus to a panel, and open it."""
         self._moved, self._focus = True, panel
         self.show(self.grpo_top.view)
+        self.action_open()
 
     def action_open(self) -> None:
         """Open the evidence of the first cause where the focus is on it, else the panel whole."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 SUFFIXES = (".md", ".json")
+_FORMATS = {".md": "Markdown", ".json": "JSON", ".html": "HTML"}
 
 
 class NamingScreen(ModalScreen[Path | None]):
@@ -31,18 +33,22 @@ class NamingScreen(ModalScreen[Path | None]):
         what: what is to be written.
         proposed: the path to begin with.
         run: directories of the run, which are written to only where the user insists.
+        suffixes: the two ways in which it can be written.
     """
 
     DEFAULT_CSS = """
     NamingScreen { align: left bottom; background: transparent; }
     NamingScreen Vertical { height: 3; background: $surface; }
     NamingScreen Said { height: 1; background: $surface; }
-    NamingScreen Input { height: 1; border: none; padding: 0 1; background: $raised; background-tint: $raised 0%; }
+    NamingScreen Input { height: 1; border: none; margin: 0 1; background: $raised; background-tint: $raised 0%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "leave", "leave"), ("tab", "other", "other format")]
 
-    def __init__(self, what: str, proposed: Path, run: Sequence[Path]) -> None:
+    def __init__(
+        self, what: str, proposed: Path, run: Sequence[Path], suffixes: tuple[str, str] = SUFFIXES
+    ) -> None:
         super().__init__()
+        self._suffixes = suffixes
         self._what = what
         self._proposed = proposed
         self._run = run
@@ -56,7 +62,7 @@ class NamingScreen(ModalScreen[Path | None]):
         head: Row = [(" write ", "dim"), (safe(self._what), "text bold"), (" to", "dim")]
         keys: Row = [
             *(("enter", "accent bold"), (" write   ", "dim")),
-            *(("tab", "accent bold"), (" JSON or Markdown   ", "dim")),
+            *(("tab", "accent bold"), (f" {self._formats()}   ", "dim")),
             *(("esc", "accent bold"), (" leave ", "dim")),
         ]
         self._note = Said()
@@ -79,8 +85,9 @@ class NamingScreen(ModalScreen[Path | None]):
 
     def _take(self, written: str) -> None:
         path = Path(written.strip()).expanduser()
-        if path.suffix.lower() not in SUFFIXES:
-            self._say("the name ends in .md for Markdown or in .json")
+        if path.suffix.lower() not in self._suffixes:
+            first, second = self._suffixes
+            self._say(f"the name ends in {first} for {_FORMATS[first]} or in {second}")
         elif not path.parent.is_dir():
             self._say(f"there is no directory {path.parent}")
         elif path.is_dir():
@@ -95,7 +102,7 @@ class NamingScreen(ModalScreen[Path | None]):
         """The other format, by the name's ending."""
         path, line = Path(self._path.value), self._path
         if path.name:
-            line.value = str(path.with_suffix(SUFFIXES[path.suffix.lower() == SUFFIXES[0]]))
+            line.value = str(path.with_suffix(self._suffixes[path.suffix.lower() == self._suffixes[0]]))
             line.cursor_position = len(line.value)
 
     def action_leave(self) -> None:
@@ -107,13 +114,19 @@ class NamingScreen(ModalScreen[Path | None]):
             return "there is such a file already"
         return "that is the run's own directory" if belongs_to(path.parent, self._run) else ""
 
+    def _formats(self) -> str:
+        return " or ".join(_FORMATS[suffix] for suffix in reversed(self._suffixes))
+
     def _say(self, note: str) -> None:
         self._note.show([(f" {safe(note)}", "warn")] if note else [])
 
 
 def _short(path: Path) -> str:
     """A path as it is best typed: from here, or from home."""
-    for base, begin in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if path.is_relative_to(base):
-            return f"{begin}{path.relative_to(base)}"
+    with suppress(OSError):  # this directory has been removed
+        if path.parent == Path.cwd():
+            return path.name
+    with suppress(RuntimeError):  # nobody's home is known
+        if path.is_relative_to(Path.home()):
+            return f"~/{path.relative_to(Path.home())}"
     return str(path)

@@ -20,6 +20,7 @@ from grpo_top.ui.evidence.windows import Windows, windows
 from grpo_top.ui.evidence.worst import ordered, worst_frame, worst_rows
 from grpo_top.ui.keys import (
     BACK_KEY,
+    CHART_KEYS,
     COMMANDS_KEY,
     FINDINGS_KEY,
     HELP_KEY,
@@ -94,6 +95,7 @@ class PanelScreen(ReadingScreen):
             "the next box; in narrow windows it takes the place of the others",
         ),
         Key("shift+tab", "box(-1)"),
+        *CHART_KEYS,
         Key("left,h", "panel(-1)", "←→", "panel", "the panel before or after", rank=1),
         Key("right,l", "panel(1)"),
         BACK_KEY,
@@ -118,6 +120,8 @@ class PanelScreen(ReadingScreen):
         self._at = dict.fromkeys(BOXES, 0)
         """The selected row of each box; of a box that only scrolls, its top row."""
         self._top = dict.fromkeys((GROUPS, JUDGED), 0)
+        self._groups_at = (-1, 0)
+        """Column and row of the first group that is drawn; -1 where none is."""
 
     @property
     def panel(self) -> str:
@@ -204,6 +208,16 @@ class PanelScreen(ReadingScreen):
             at = min(self._at[JUDGED], len(ids) - 1) if self._focus == JUDGED else 0
             self.app.push_screen(ExplainScreen(ids[at]))
 
+    def on_canvas_clicked(self, event: Canvas.Clicked) -> None:
+        """A click on a group opens its rollouts."""
+        left, top = self._groups_at
+        at = self._top[GROUPS] + event.y - top
+        if event.x >= left >= 0 and event.y >= top and at < len(self._groups(self._gather())):
+            self._focus, self._at[GROUPS] = GROUPS, at
+            self._choose()
+            self.draw()
+            self.action_open()
+
     def on_canvas_wheeled(self, event: Canvas.Wheeled) -> None:
         """The wheel moves the box that has the focus."""
         self.action_move(1 if event.by > 0 else -1)
@@ -211,7 +225,7 @@ class PanelScreen(ReadingScreen):
     def _gather(self) -> Gathered:
         """What follows from the view and the panel alone; kept until one of them changes."""
         view = self.grpo_top.view
-        key = (*view.key, self.panel)
+        key = (*view.key, view.lens, self.panel)
         if self._gathered is None or self._gathered.key != key:
             spans = windows(view, view.first_cause())
             now, before = pool(view, spans.now), pool(view, spans.before)
@@ -266,7 +280,11 @@ class PanelScreen(ReadingScreen):
 
     def _lower(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The boxes under the chart, in as many columns as there is room for."""
+        top = (
+            self.query_one(Canvas).size.height - height + 2
+        )  # the border and the heading are above the groups
         if width < _MIDDLE:
+            self._groups_at = (0 if self._focus == GROUPS else -1, top)
             return self._box(self._focus, gathered, width, height, glyphs)
         parts = len(self._part_rows(gathered, _LEFT, glyphs)) + 2
         tall = min(parts, max(height // 2 + 1, height - 8))
@@ -281,6 +299,7 @@ class PanelScreen(ReadingScreen):
             middle = self._box(ASIDE, gathered, own, height, glyphs)
             rest -= own
         last = ASIDE if self._focus == ASIDE and not middle else GROUPS
+        self._groups_at = (width - rest if last == GROUPS else -1, top)
         right = self._box(last, gathered, rest, height, glyphs)
         return beside(left, middle, right) if middle else beside(left, right)
 

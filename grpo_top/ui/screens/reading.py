@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_GLANCES, _WHOLES = 512, 4
+GLANCES, _WHOLES = 512, 4
 """Kept at once: of glances some screens full, of whole rollouts the one that is shown and what it is held against."""
 
 
@@ -35,7 +35,7 @@ class ReadingScreen(RunScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.glances: Texts[Glance] = Texts(glance, _GLANCES)
+        self.glances: Texts[Glance] = Texts(glance, GLANCES)
         self.wholes: Texts[Whole] = Texts(whole, _WHOLES)
         self._reading: set[int] = set()
 

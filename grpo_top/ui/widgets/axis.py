@@ -137,19 +137,31 @@ def _clean(number: float) -> float:
     return float(f"{number:.12g}") + 0.0
 
 
-def step_end(last: int, hint: int | None = None) -> int:
-    """Where the steps' axis ends: the planned end where that is near, else the next round number.
+def step_begin(first: int, last: int) -> int:
+    """Where the steps' axis begins: at 0, unless a run that was taken up late would fill less than half of it."""
+    return first if first > last / 2 else 0
+
+
+def step_end(last: int, hint: int | None = None, begin: int = 0) -> int:
+    """Where the steps' axis ends: the planned end where that is near, else the next round number after its beginning.
 
     Points then fill to the right and most frames change few rows.
     """
+    if begin:
+        return begin + step_end(last - begin, None if hint is None else hint - begin)
     last = max(last, 1)
     if hint is not None and last <= hint <= 2 * last:
         return hint
     return int(nice_ceiling(last, (1, 1.2, 1.6, 2, 3, 4, 6, 8, 10))) if last > 10 else 10
 
 
-def step_ticks(end: int, width: int) -> list[int]:
-    """Steps to write under a chart of `width` cells, 0 and `end` among them: few where it is narrow."""
+def step_ticks(end: int, width: int, begin: int = 0) -> list[int]:
+    """Steps to write under a chart of `width` cells, both ends among them: few where it is narrow."""
+    if begin:
+        step = nice_ceiling((end - begin) / max(1, min(12, width // 9)), (1, 2, 5, 10))
+        step = max(1, round(step))
+        inner = range(-(-(begin + 1) // step) * step, end, step)
+        return [begin, *(at for at in inner if min(at - begin, end - at) * 2 >= step), end]
     wanted = max(1, min(12, width // 9))
     even = (end // parts for parts in range(wanted, 1, -1) if end % parts == 0)
     readable = (step for step in even if len(str(step).rstrip("0")) <= 1)

@@ -39,6 +39,12 @@ class Banner(ViewRows):
         """Say which key leads to the first cause's evidence from where one is."""
         self._key = key
 
+    async def on_click(self) -> None:
+        """Open the evidence of the first cause, else the findings."""
+        first = None if self.view is None else self.view.first_cause()
+        if self.view is not None and self.view.step is not None:
+            await self.run_action("app.findings" if first is None else f"app.findings({first.id!r})")
+
     def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The rows, each as wide as the banner so that its tint is a block."""
         return banner_rows(view, width, height, self._key, self._where, glyphs)

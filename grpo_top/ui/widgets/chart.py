@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from grpo_top.snapshot import WINDOW
 from grpo_top.ui.glyphs import UNICODE, Glyphs, glyphs_of
-from grpo_top.ui.widgets.axis import Axis, step_end, step_ticks, value_axis
+from grpo_top.ui.widgets.axis import Axis, step_begin, step_end, step_ticks, value_axis
 from grpo_top.ui.widgets.raster import BRAILLE, Grid, running_mean, to_braille
 from grpo_top.ui.widgets.rows import Rows
 
@@ -50,6 +51,10 @@ class ChartSpec:
     values: Floats
     second: Series | None = None
     """A second line over steps of its own, without dots."""
+    reference: Series | None = None
+    """A line behind all others, of another run: its steps are this one's."""
+    parted: int | None = None
+    """The step at which the two part."""
     points: Series | None = None
     """Held-out evaluations."""
     limit: Limit | None = None
@@ -65,8 +70,14 @@ class ChartSpec:
     """The run's planned end, if known: the axis ends there when it is near."""
     holds: tuple[float, ...] = ()
     """Values that the axis reaches besides its own: those of charts that stand on the same scale."""
+    begin: int | None = None
+    """Steps from there on alone; None lets the data say (see `step_begin`)."""
+    end: int | None = None
+    """Steps up to there alone; None lets the data say (see `step_end`)."""
     mean: bool = True
-    """Whether the line is the 20-step mean; else the values themselves, without dots."""
+    """Whether the line is the running mean; else the values themselves, without dots."""
+    window: int = WINDOW
+    """Steps of the running mean; 1 is as without it."""
     role: str = "series1"
     """Role of the line: `series1` or `series2`; its dots are in the role's dim colour."""
     labels: bool = True
@@ -74,6 +85,8 @@ class ChartSpec:
     label_width: int = 4
     ticks: bool = True
     """Whether there is a row of steps at the bottom."""
+    said: tuple[Run, ...] = ()
+    """What stands beside it: its scale, and what lies behind it. It is not drawn here."""
 
 
 def draw(spec: ChartSpec, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[list[Run]]:
@@ -90,7 +103,8 @@ def draw(spec: ChartSpec, width: int, height: int, glyphs: Glyphs = UNICODE) -> 
 def step_columns(spec: ChartSpec, width: int, height: int, glyphs: Glyphs = UNICODE) -> Callable[[int], int]:
     """Where `draw` puts a step, as a cell of its row: for what stands above or below a chart, on its axis."""
     drawing = _Drawing(spec, max(width, 1), max(height, 1), glyphs)
-    return lambda step: drawing.margin + drawing.grid.column(step)
+    first, last = drawing.begin, drawing.end
+    return lambda step: drawing.margin + drawing.grid.column(min(max(step, first), last))
 
 
 class _Drawing:
@@ -98,17 +112,23 @@ class _Drawing:
 
     def __init__(self, spec: ChartSpec, width: int, height: int, glyphs: Glyphs) -> None:
         height = height - 1 if spec.ticks and height > 1 else height
+        smooth = spec.window if spec.mean else 1
+        self.line = _mean(spec.steps, spec.values, smooth)
+        self.second = None if spec.second is None else _mean(*spec.second, spec.window)
+        self.reference = None if spec.reference is None else _mean(*spec.reference, smooth)
+        self.has_dots = smooth > 1
+        self.begin, self.end = shown_steps(spec)
         self.spec = spec
         self.glyphs = glyphs
-        self.line = running_mean(spec.steps, spec.values) if spec.mean else spec.values
-        self.second = None if spec.second is None else running_mean(*spec.second)
         axis = self._axis()
         limit = spec.limit.value if spec.limit and math.isfinite(spec.limit.value) else None
         self.limit = limit
         self.labels = self._labels(axis, height) if spec.labels else {}
         margin = 1 + max([spec.label_width, *(len(text) for text, _ in self.labels.values())])
         self.margin = margin if spec.labels and width - margin >= 4 else 0
-        self.grid = Grid(width - self.margin, height, self._x_end(), axis, fine=not glyphs.ascii)
+        self.grid = Grid(
+            width - self.margin, height, self.end, axis, fine=not glyphs.ascii, x_begin=self.begin
+        )
         self.codes = np.full((height, self.grid.width), ord(" "), dtype=np.int64)
         self.roles = np.zeros((height, self.grid.width), dtype=np.int64)
         self.names = [""]
@@ -120,7 +140,10 @@ class _Drawing:
             self._put_limit(self.limit)
         self._put_upright(spec.onset, self.glyphs.onset, "fail")
         self._put_upright(spec.cursor, self.glyphs.cursor, "accent")
-        if spec.mean:
+        if spec.reference is not None and self.reference is not None:
+            steps, _ = spec.reference
+            self._put_dots(grid.line(steps, _without_infinite(self.reference))[0], "~", "series3")
+        if self.has_dots:
             dots = grid.single_steps(spec.steps, spec.values)
             self._put_dots(dots, ".", f"{spec.role}_steps")
         if spec.second is not None and self.second is not None:
@@ -138,10 +161,12 @@ class _Drawing:
         placed: list[tuple[int, str, str]] = []
         if spec.cursor is not None:
             self._place(placed, spec.cursor, "accent bold")
-        if spec.onset is not None and spec.onset != spec.cursor:
+        if spec.onset is not None and spec.onset != spec.cursor and self._is_shown(spec.onset):
             self._place(placed, spec.onset, "fail bold", beside=spec.cursor)
+        if spec.parted is not None and self._is_shown(spec.parted):
+            self._place(placed, spec.parted, "series3 bold")
         if grid.width >= _NARROW:
-            ticks = step_ticks(grid.x_end, grid.width)
+            ticks = step_ticks(grid.x_end, grid.width, grid.x_begin)
             for tick in [ticks[0], ticks[-1], *ticks[1:-1]]:
                 self._place(placed, tick, "dim")
         row: list[Run] = []
@@ -154,9 +179,13 @@ class _Drawing:
 
     def _axis(self) -> Axis:
         spec = self.spec
-        seen = [spec.values, self.line]
-        seen += [] if spec.second is None or self.second is None else [self.second]
-        seen += [] if spec.points is None else [spec.points[1]]
+        seen = [self._shown(spec.steps, spec.values), self._shown(spec.steps, self.line)]
+        seen += (
+            [] if spec.second is None or self.second is None else [self._shown(spec.second[0], self.second)]
+        )
+        seen += [] if spec.points is None else [self._shown(*spec.points)]
+        if spec.reference is not None and self.reference is not None:
+            seen.append(self._shown(spec.reference[0], self.reference))
         seen.append(np.array(spec.holds, np.float64))
         known = np.concatenate([part[np.isfinite(part)] for part in seen])
         limit = spec.limit.value if spec.limit and math.isfinite(spec.limit.value) else None
@@ -173,9 +202,13 @@ class _Drawing:
             room=spec.limit is not None and spec.limit.past == "above",
         )
 
-    def _x_end(self) -> int:
-        steps = self.spec.steps
-        return step_end(int(steps[-1]) if len(steps) else 1, self.spec.total_steps)
+    def _is_shown(self, step: int) -> bool:
+        return self.begin <= step <= self.end
+
+    def _shown(self, steps: Ints, values: Floats) -> Floats:
+        """The values at the steps that are shown."""
+        shown: Floats = values[(steps >= self.begin) & (steps <= self.end)]
+        return shown
 
     def _labels(self, axis: Axis, height: int) -> dict[int, tuple[str, str]]:
         """Row → text and role: the limit always, top and bottom where it leaves them room.
@@ -243,7 +276,10 @@ class _Drawing:
 
     def _put_points(self, steps: Ints, values: Floats) -> None:
         cells = np.zeros(self.codes.shape, dtype=bool)
+        spec_end = self.spec.end
         for step, value in zip(steps.tolist(), values.tolist(), strict=True):
+            if spec_end is not None and step > spec_end:
+                continue
             column = min(self.grid.column(step), self.grid.width - 1)
             if math.isfinite(value) and column >= 0:
                 cells[self.grid.row(value), column] = True
@@ -292,6 +328,18 @@ class _Drawing:
         clear = all(start + len(text) + 2 <= at or start >= at + len(word) + 2 for at, word, _ in placed)
         if clear and 0 <= start <= width - len(text):
             placed.append((start, text, role))
+
+
+def shown_steps(spec: ChartSpec) -> tuple[int, int]:
+    """The steps at the chart's edges."""
+    first, last = (int(spec.steps[0]), int(spec.steps[-1])) if len(spec.steps) else (0, 1)
+    begin = step_begin(first, last) if spec.begin is None else spec.begin
+    end = step_end(max(last, begin + 1), spec.total_steps, begin) if spec.end is None else spec.end
+    return begin, max(end, begin + 1)
+
+
+def _mean(steps: Ints, values: Floats, window: int) -> Floats:
+    return running_mean(steps, values, window) if window > 1 else values
 
 
 def _without_infinite(values: Floats) -> Floats:

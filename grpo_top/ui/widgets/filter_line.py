@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from grpo_top.ui.widgets.runs import Row
 
-HINT = "reward<0.5  family=carry  truncated  lag>2  step=100..120; plain words search prompts and completions"
+HINT = "reward<0.5  family=carry; plain words search prompts and completions; tab completes a field"
 
 
 class Said(Rows):

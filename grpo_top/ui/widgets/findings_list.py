@@ -17,6 +17,8 @@ from grpo_top.ui.widgets.triage_strip import count_runs
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
+    from textual import events
+
     from grpo_top.ui.view import View
     from grpo_top.ui.widgets.strips import Run
 
@@ -31,6 +33,16 @@ class FindingsList(ViewRows):
         if any(view.is_active(finding) for finding in view.findings()) or _watching(view):
             return most
         return min(len(finding_rows(view, width - 4, glyphs_of(self.app), brief=False)) + 2, most)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Open the finding that the row is of: a sentence is of the finding above it."""
+        ids = [finding.id for finding in self.view.findings()] if self.view is not None else []
+        for y in range(event.y, 0, -1):
+            words = self.text_of(y).split()
+            if found := next((id_ for id_ in ids if id_ in words), None):
+                await self.run_action(f"app.findings({found!r})")
+                return
+        await self.run_action("app.findings")
 
     def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The box: in brief where not all of it fits."""

@@ -15,6 +15,8 @@ from grpo_top.ui.widgets.strips import fit, reward_strip
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
+    from textual import events
+
     from grpo_top.batch import Batch
     from grpo_top.records import Rollout
     from grpo_top.ui.glyphs import Glyphs
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _STEP, _MEAN, _SIGMA, _TEXTS = 4, 6, 7, 7
 _LEAST_PROMPT, _MOST_STRIP = 9, 16
 _KEPT = 512
+_ABOVE = 2
+"""Rows above the first group: the border and the header."""
 
 
 class LatestGroups(ViewRows):
@@ -34,6 +38,8 @@ class LatestGroups(ViewRows):
     def __init__(self) -> None:
         super().__init__()
         self._prompts: Texts[str] = Texts(_prompt, _KEPT)
+        self._shown: list[int] = []
+        """Rows of the table of groups, as they are drawn."""
         self._strips: dict[tuple[int, float, float, int], Row] = {}
         """Reward strips by group, what it holds, and their width: most of them are seen many times."""
 
@@ -41,7 +47,7 @@ class LatestGroups(ViewRows):
         """The box."""
         inner = width - 4
         columns = view.snapshot.groups.columns
-        newest = _newest(view, height - 3)
+        newest = self._shown = _newest(view, height - 3)
         size = max((int(columns["size"][at]) for at in newest), default=0)
         room = inner - _STEP - 1 - _MEAN - _SIGMA - _TEXTS
         strip = min(max(size, 7), _MOST_STRIP, max(room - _LEAST_PROMPT, 7))
@@ -61,6 +67,13 @@ class LatestGroups(ViewRows):
         title = "Latest groups" if view.cursor is None else f"Groups to step {view.cursor}"
         right: Row = [("s", "accent bold"), (" rollouts", "dim")]
         return boxed(rows, width, height, [(title, "text bold")], right, [], "border", False, glyphs)
+
+    async def on_click(self, event: events.Click) -> None:
+        """Open the rollouts of a group."""
+        at, view = event.y - _ABOVE, self.view
+        if view is not None and 0 <= at < len(self._shown):
+            columns, row = view.snapshot.groups.columns, self._shown[at]
+            await self.run_action(f"app.group({int(columns['step'][row])},{int(columns['group'][row])})")
 
     def _row(self, view: View, at: int, first: bool, prompt: int, strip: int, glyphs: Glyphs) -> Row:
         columns = view.snapshot.groups.columns

@@ -8,6 +8,7 @@ import numpy as np
 
 from grpo_top.snapshot import Status
 from grpo_top.ui.glyphs import STATUS_ROLES, word
+from grpo_top.ui.lens import window
 from grpo_top.ui.panels.metrics import MetricRow, chosen, metric_rows
 from grpo_top.ui.widgets.spark import columns_of, spark
 from grpo_top.ui.widgets.strips import fit
@@ -95,15 +96,21 @@ class MetricTable(ViewRows):
         return [_header(view, columns, glyphs), *rows]
 
     async def on_click(self, event: events.Click) -> None:
-        """Move the focus to a row; a click on the row that has it opens it."""
+        """Open a row's panel."""
         event.stop()
         at = event.y - 1
         if 0 <= at < len(self._rows_shown):
-            row = self._rows_shown[at]
-            if row.key == self.selected:
-                await self.run_action("screen.open")
-            self.selected = row.key
+            self.selected = self._rows_shown[at].key
             self.redraw()
+            await self.run_action("screen.open")
+
+    async def on_mouse_scroll_down(self) -> None:
+        """The wheel moves the focus."""
+        await self.run_action("screen.go(0,1)")
+
+    async def on_mouse_scroll_up(self) -> None:
+        """The wheel moves the focus."""
+        await self.run_action("screen.go(0,-1)")
 
 
 def _header(view: View, columns: Columns, glyphs: Glyphs) -> Row:
@@ -124,7 +131,7 @@ def _header(view: View, columns: Columns, glyphs: Glyphs) -> Row:
 
 def _step_labels(view: View, width: int) -> Row:
     """First step, the first cause's, and the view's own, each over its column of the sparks."""
-    first, last = view.snapshot.run.first_step, view.step
+    first, last = _span(view)
     if first is None or last is None:
         return [(" " * width, "")]
     begin = width - min(width, last - first + 1)
@@ -132,7 +139,7 @@ def _step_labels(view: View, width: int) -> Row:
         (begin, str(first), "dim"),
         (width - len(str(last)), str(last), "accent bold" if view.cursor is not None else "dim"),
     ]
-    if view.onset is not None:
+    if view.onset is not None and first <= view.onset <= last:
         text = str(view.onset)
         column = int(columns_of(np.array([view.onset]), first, last, width)[0])
         at = min(max(column, 0), width - len(text))
@@ -144,6 +151,14 @@ def _step_labels(view: View, width: int) -> Row:
         row += [(" " * (at - used), ""), (text, role)]
         used = at + len(text)
     return [run for run in [*row, (" " * (width - used), "")] if run[0]]
+
+
+def _span(view: View) -> tuple[int | None, int | None]:
+    """First and last step of the sparks, as charts have them."""
+    shown = window(view)
+    if shown is None or view.step is None:
+        return view.snapshot.run.first_step, view.step
+    return shown[0], min(shown[1], view.step)
 
 
 def _row(view: View, row: MetricRow, selected: bool, columns: Columns, glyphs: Glyphs) -> Row:
@@ -201,12 +216,13 @@ def _spark(view: View, row: MetricRow, status: Status, width: int, ground: str, 
     if not row.logged:
         text = fit("not logged", width, ellipsis=glyphs.ellipsis)
         return [(text, f"faint italic{ground}")]
+    first, last = _span(view)
     drawn = spark(
         row.steps,
         row.values,
         width,
-        first=view.snapshot.run.first_step,
-        last=view.step,
+        first=first,
+        last=last,
         limit=row.limit,
         above=row.above,
         share=row.share,

@@ -49,7 +49,7 @@ class PanelBox(Rows):
         return panel_rows(self.facts, width, height, self.focused, glyphs_of(self.app))
 
     async def on_click(self, event: events.Click) -> None:
-        """Ask the screen for the focus; a click on the panel that has it opens it."""
+        """Open the panel."""
         event.stop()
         await self.run_action(f"screen.choose({self.name!r})")
 
@@ -74,7 +74,13 @@ def panel_rows(facts: PanelFacts, width: int, height: int, focused: bool, glyphs
         border_role(facts.border, focused),
         focused,
         glyphs,
+        _said(facts, glyphs),
     )
+
+
+def _said(facts: PanelFacts, glyphs: Glyphs) -> Row:
+    """What is beside the chart, where one is drawn."""
+    return [] if facts.chart is None else [(glyphs.plain(text), role) for text, role in facts.chart.said]
 
 
 def boxed(
@@ -87,8 +93,9 @@ def boxed(
     role: str,
     heavy: bool,
     glyphs: Glyphs,
+    below: Row | None = None,
 ) -> list[Row]:
-    """Rows in a frame of `height`, with runs set into its borders."""
+    """Rows in a frame of `height`, with runs set into its borders: `below` at the left of the lower one."""
     box = glyphs.box_focused if heavy else glyphs.box
     across = box.horizontal
 
@@ -111,7 +118,7 @@ def boxed(
     return [
         edge(box.top_left, title, right, box.top_right),
         *middle,
-        edge(box.bottom_left, [], bottom, box.bottom_right),
+        edge(box.bottom_left, below or [], bottom, box.bottom_right),
     ]
 
 

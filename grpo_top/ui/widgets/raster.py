@@ -47,10 +47,12 @@ class Grid:
     width: int
     height: int
     x_end: int
-    """The step at the right edge; the left edge is step 0."""
+    """The step at the right edge."""
     axis: Axis
     fine: bool = True
     """Braille, 2x4 dots a cell; else one dot a cell."""
+    x_begin: int = 0
+    """The step at the left edge."""
 
     @property
     def across(self) -> int:
@@ -68,7 +70,7 @@ class Grid:
 
     def column(self, step: int) -> int:
         """The column of cells of a step."""
-        dot = round(step / max(self.x_end, 1) * (self.across - 1))
+        dot = round((step - self.x_begin) / self._length * (self.across - 1))
         return dot // 2 if self.fine else dot
 
     def y(self, values: Floats) -> Ints:
@@ -120,8 +122,12 @@ class Grid:
         return dots, low, high
 
     def _x(self, steps: Ints) -> Floats:
-        scaled: Floats = steps / max(self.x_end, 1) * (self.across - 1)
+        scaled: Floats = (steps - self.x_begin) / self._length * (self.across - 1)
         return scaled
+
+    @property
+    def _length(self) -> int:
+        return max(self.x_end - self.x_begin, 1)
 
     def _columns(self, steps: Ints, values: Floats) -> tuple[Floats, Floats]:
         """The lowest and highest finite value in each column of dots; NaN where there is none."""

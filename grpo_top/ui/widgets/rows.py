@@ -56,6 +56,10 @@ class Rows(Widget):
         if changed:
             self.refresh(*changed)
 
+    def text_of(self, y: int) -> str:
+        """What a row says, as it is drawn; empty where there is none."""
+        return "".join(text for text, _ in self._rows[y]) if 0 <= y < len(self._rows) else ""
+
     def on_resize(self) -> None:
         """Make the rows for the new size."""
         self._rows = self._filled(*self.size)

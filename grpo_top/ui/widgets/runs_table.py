@@ -29,7 +29,7 @@ DETAIL_ROWS = 4
 """Under the table, in windows of at least ROWS_FOR_DETAIL rows."""
 ROWS_FOR_DETAIL = 14
 _SPARK, _SPARK_WIDE = 16, 28
-_WIDE = 150
+_NARROW, _WIDE = 70, 150
 _NO_TRAINER = frozenset(("grpo-top", "jsonl", "csv", "console", "requests"))
 """Formats that any trainer's log may have."""
 _HOUR, _DAY = 3_600.0, 86_400.0
@@ -71,7 +71,7 @@ def title_row(
     unread = sum(not state.read for state in states)
     if error:
         middle.append((f"{glyphs.fail} reading stopped: {first_line(error, 60)}   ", "fail bold"))
-    elif unread:
+    elif unread and width >= _NARROW:
         middle.append((f"reading {len(states) - unread + 1} of {len(states)}   ", "accent"))
     clock = time.strftime("%H:%M", time.localtime(now))
     return ends(left, [*middle, (clock, "dim"), (" ", "")], width, glyphs.ellipsis)
@@ -136,7 +136,7 @@ def freshness_of(state: RunState, now: float, glyphs: Glyphs) -> Run:
     if age < max(QUIET_SECONDS, 2 * (state.step_seconds or 0.0)):
         return f"{glyphs.ok} live", "ok"
     if age < _DAY:
-        said = f"quiet {numbers.seconds(age - age % 60 if age >= 60 else age - age % 10)}"
+        said = f"quiet {numbers.seconds(age - age % (_HOUR if age >= _HOUR else 60 if age >= 60 else 10))}"
         return said, "warn" if age < _HOUR else "dim"
     return time.strftime("%Y-%m-%d", time.localtime(state.written)), "dim"
 
@@ -150,12 +150,12 @@ def _columns(states: Sequence[RunState], width: int, sparks: int) -> list[Column
     return [
         Column("state", least=7),
         Column("run", least=min(max(names, 12), most), most=most),
-        Column("trainer", rank=3, least=min(trainers, 16), most=16),
-        Column("step", right=True, least=max(steps, 4)),
-        Column("reward", right=True, least=6),
-        Column("", rank=2, least=sparks, most=sparks),
-        Column("written", least=10),
-        Column("since", right=True, rank=1),
+        Column("trainer", rank=6, least=min(trainers, 16), most=16),
+        Column("step", right=True, rank=1, least=max(steps, 4)),
+        Column("reward", right=True, rank=2, least=6),
+        Column("", rank=5, least=sparks, most=sparks),
+        Column("written", rank=3, least=10),
+        Column("since", right=True, rank=4),
         Column("first cause"),
     ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top import numbers
 from grpo_top.text import safe
+from grpo_top.ui.lens import words
 from grpo_top.ui.widgets.runs import cut, width_of
 from grpo_top.ui.widgets.view_rows import ViewRows
 
@@ -164,6 +165,10 @@ def _middle(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
         runs.append((f"/{total}", "dim"))
         if level.bar:
             runs += [(" ", ""), *_bar(view.step or 0, step, total, glyphs)]
+    if run.since is not None:
+        runs.append((f" from {run.since}", "info"))
+    if set_beyond := words(view):
+        runs += [(" " * min(level.gap, 2), ""), (glyphs.plain(set_beyond), "accent")]
     if view.cursor is not None or not level.pace:
         return runs
     gap = " " * level.gap

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_top.snapshot import STAGES, Status
-from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.glyphs import STATUS_ROLES, glyphs_of
+from grpo_top.ui.panels.catalogue import panel_of_stage
 from grpo_top.ui.widgets.runs import width_of
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from textual import events
+
     from grpo_top.ui.glyphs import Glyphs
     from grpo_top.ui.view import View
     from grpo_top.ui.widgets.strips import Run
@@ -21,6 +26,15 @@ _WIDE, _MIDDLE, _NARROW = 150, 110, 72
 class TriageStrip(ViewRows):
     """One line: each stage's mark and name, the first cause's in reverse."""
 
+    async def on_click(self, event: events.Click) -> None:
+        """Open a stage's panel; the log itself has none, but findings."""
+        stage = (
+            None if self.view is None else stage_at(self.view, self.size.width, glyphs_of(self.app), event.x)
+        )
+        if stage is not None:
+            panel = panel_of_stage(stage)
+            await self.run_action("app.findings" if panel is None else f"app.panel({panel!r})")
+
     def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[list[Run]]:  # noqa: ARG002
         """The line for a width."""
         return [strip_runs(view, width, glyphs)]
@@ -28,16 +42,29 @@ class TriageStrip(ViewRows):
 
 def strip_runs(view: View, width: int, glyphs: Glyphs) -> list[Run]:
     """Stages with digits and names, with names alone, or with digits alone; counts at the right where they fit."""
-    first = view.first_cause()
-    stage = None if first is None else first.stage
-    runs: list[Run] = [(" TRIAGE  ", "dim") if width >= _WIDE else (" ", "")]
-    for number, (name, _) in enumerate(STAGES):
-        if number:
-            runs += _between(width, glyphs)
-        runs += _stage(view, number, name, width, glyphs, number == stage)
+    runs = [run for _, part in _parts(view, width, glyphs) for run in part]
     counts = count_runs(view, glyphs)
     rest = width - width_of(runs) - width_of(counts) - 1
     return [*runs, (" " * rest, ""), *counts] if width >= _WIDE and rest > 1 else runs
+
+
+def stage_at(view: View, width: int, glyphs: Glyphs, x: int) -> int | None:
+    """The stage that stands at a column; None between them and beside them."""
+    for stage, part in _parts(view, width, glyphs):
+        x -= width_of(part)
+        if x < 0:
+            return stage
+    return None
+
+
+def _parts(view: View, width: int, glyphs: Glyphs) -> Iterator[tuple[int | None, list[Run]]]:
+    """The strip from left to right: each stage with its number, and what stands between them with None."""
+    first = view.first_cause()
+    yield None, [(" TRIAGE  ", "dim") if width >= _WIDE else (" ", "")]
+    for number, (name, _) in enumerate(STAGES):
+        if number:
+            yield None, _between(width, glyphs)
+        yield number, _stage(view, number, name, width, glyphs, first is not None and number == first.stage)
 
 
 def count_runs(view: View, glyphs: Glyphs, gap: str = " ") -> list[Run]:

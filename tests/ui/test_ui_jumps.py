@@ -1,0 +1,90 @@
+"""The command palette: jumps to panels, steps, findings, rules and families, themes, and a report of the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recorded import line_with, lines, still
+
+from grpo_top.ui.screens.browser import BrowserScreen
+from grpo_top.ui.screens.explain import ExplainScreen
+from grpo_top.ui.screens.findings import FindingsScreen
+from grpo_top.ui.screens.help import HelpScreen
+from grpo_top.ui.screens.monitor import MonitorScreen
+from grpo_top.ui.screens.panel import PanelScreen
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+    from textual.pilot import Pilot
+
+    from grpo_top.ui.app import GrpoTop
+
+
+async def chosen(app: GrpoTop, pilot: Pilot, words: str) -> None:
+    """Type words into the palette and take what it offers first."""
+    await pilot.press("colon")
+    await pilot.pause()
+    app.screen.query_one("CommandInput").value = words
+    for _ in range(100):
+        await pilot.pause(0.02)
+        if app.screen.query_one("CommandList").option_count:
+            break
+    await pilot.pause(0.05)
+    await pilot.press("enter")
+    await pilot.pause()
+
+
+async def test_one_can_go_anywhere_by_its_name():
+    app = still("sampler_cold")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await chosen(app, pilot, "step 57")
+        assert app.view.cursor == 57
+        await chosen(app, pilot, "4000")
+        assert app.view.cursor == 110
+        await chosen(app, pilot, "group variance")
+        assert isinstance(app.screen, PanelScreen)
+        assert app.screen.panel == "variance"
+        await chosen(app, pilot, "finding degenerate")
+        assert isinstance(app.screen, FindingsScreen)
+        assert "DEGENERATE_GROUPS" in line_with(app, "▸")
+        await chosen(app, pilot, "finding sampler drift")
+        assert "SAMPLER_DRIFT" in line_with(app, "▸")
+        assert len(app.screen_stack) == 3, "one list of findings does not lie on another"
+        await chosen(app, pilot, "rule leakage")
+        assert isinstance(app.screen, ExplainScreen)
+        await chosen(app, pilot, "family carry")
+        assert isinstance(app.screen, BrowserScreen)
+        assert 'family="carry"' in line_with(app, "family=")
+        await chosen(app, pilot, "theme light")
+        assert app.theme == "grpo-top-light"
+
+
+async def test_a_report_is_written_where_one_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    app = still("healthy")
+    async with app.run_test(size=(120, 40)) as pilot:
+        await chosen(app, pilot, "report html")
+        assert "write a report of the run to" in line_with(app, " write ")
+        await pilot.press("enter")
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+    written = list(tmp_path.glob("*.html"))
+    assert len(written) == 1
+    assert written[0].read_text().startswith("<!doctype html>")
+
+
+async def test_f1_and_the_wheel_work_in_the_help():
+    app = still("healthy")
+    async with app.run_test(size=(80, 13)) as pilot:
+        await pilot.press("f1")
+        await pilot.pause()
+        assert isinstance(app.screen, HelpScreen)
+        assert "move the focus" in lines(app)[0]
+        await pilot.press(*["down"] * 40)
+        await pilot.pause()
+        assert "▲ warn  ✖ fail" in lines(app)[-1]
+        await pilot.press("f1")
+        await pilot.pause()
+        assert isinstance(app.screen, MonitorScreen)
