@@ -13,6 +13,7 @@ from grpo_top.flowchart import flow_chart
 from grpo_top.outcome import outcome
 from grpo_top.reference_text import reference_lines
 from grpo_top.snapshot import Status
+from grpo_top.standing import standing
 from grpo_top.summary import summary
 from grpo_top.text import safe
 
@@ -72,6 +73,8 @@ def _lines(snapshot: Snapshot) -> Iterator[str]:
             yield from _wrapped(line)
     yield from _unknown_lines(snapshot)
     yield from map(safe, snapshot.defects)
+    for note in standing(snapshot).notes:
+        yield from _wrapped(f"not whole: {safe(note)}", "  ")
     if snapshot.skipped_count:
         yield ""
         yield f"{snapshot.skipped_count:,} records skipped, the first of them:"

@@ -76,9 +76,9 @@ class Column:
         self.length = min(self.length, length)
 
     def let_go(self, before: int, marked: bool = False) -> None:
-        """Give the memory of the rows before `before` back. They read as 0 from now on, but in views that there are.
+        """Give the memory of the rows before `before` back: they read as 0 from now on, but in views that there are.
 
-        A column that holds one value has nothing to give back and keeps it, unless the rows are to be `marked` by the 0.
+        A column of one value has nothing to give back and keeps it, unless the rows are to be `marked` by the 0.
         """
         if len(self._data) == 1 and not marked:
             return

@@ -15,6 +15,7 @@ import platformdirs
 
 from grpo_top.formats.name_tables import CANONICAL
 from grpo_top.records import SAMPLING_ORDER, Rollout, Success, normal_sampling
+from grpo_top.screen_settings import ACTS, KEYS_HELP, SCREEN, key_names, screen_value, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -68,6 +69,12 @@ class Settings:
     """The `[fields]` table: field of a rollout, or series → the file's own name for it, dots between levels."""
     names: dict[str, str] = field(default_factory=dict)
     """The `[names]` table: the trainer's name of a metric → the series that it is."""
+    screen: dict[str, Any] = field(default_factory=dict)
+    """The `[screen]` table, see `screen_settings.SCREEN`."""
+    keys: dict[str, str] = field(default_factory=dict)
+    """The `[keys]` table: what a key does, see `screen_settings.ACTS` → the keys that do it, commas between."""
+    said_in: dict[str, str] = field(default_factory=dict)
+    """Setting of the screen, as `screen.theme` → the file that has it."""
 
     file: str = ""
     """The settings file that was read; empty where there is none."""
@@ -93,7 +100,8 @@ def load(
 
     Args:
         detectors: every detector by id, to check names against.
-        file: `--config`, else `grpo-top.toml` in the run directory, else in the user's config directory.
+        file: `--config`, else `grpo-top.toml` in the run directory, else in the user's config directory. What the
+            latter says of the screen and its keys counts in any case, below the others.
         run_directory: where to look for it.
         overrides: `--set` values, `ID.knob=value`.
 
@@ -102,9 +110,17 @@ def load(
     """
     settings = Settings()
     path = file or find(run_directory)
+    if (own := _of_the_user()).is_file() and own != path:
+        of_user = Settings()
+        _read(own, detectors, of_user)
+        settings.screen, settings.keys, settings.said_in = of_user.screen, of_user.keys, of_user.said_in
     if path is not None:
         settings.file = str(path)
         _read(path, detectors, settings)
+    if (two := taken(settings.keys)) is not None:
+        raise ConfigError(
+            f"[keys] {two[0]} would be both {two[1]} and {two[2]}: give {two[2]} another key as well"
+        )
     for override in overrides:
         name, equals, text = override.partition("=")
         id_, dot, knob = name.strip().partition(".")
@@ -118,10 +134,14 @@ def load(
 
 def find(run_directory: Path | None) -> Path | None:
     """The settings file in force: the run directory's, else the user's; None where there is none."""
-    places = [Path(platformdirs.user_config_dir("grpo-top")) / FILE_NAME]
+    places = [_of_the_user()]
     if run_directory is not None:
         places.insert(0, run_directory / FILE_NAME)
     return next((place for place in places if place.is_file()), None)
+
+
+def _of_the_user() -> Path:
+    return Path(platformdirs.user_config_dir("grpo-top")) / FILE_NAME
 
 
 def as_table(settings: Settings) -> dict[str, Any]:
@@ -150,6 +170,9 @@ def over(below: Settings, above: Settings) -> Settings:
         below.run | above.run,
         below.fields | above.fields,
         below.names | above.names,
+        below.screen | above.screen,
+        below.keys | above.keys,
+        below.said_in | above.said_in,
         above.file or below.file,
         above.rollouts_held,
     )
@@ -181,6 +204,8 @@ def _take(
                 _set_memory(settings, name, value, origin)
         elif id_ in _MAPPINGS:
             getattr(settings, id_).update(_mapping(id_, knobs, origin))
+        elif id_ in _OF_THE_SCREEN:
+            _take_screen(id_, knobs, settings, origin)
         elif isinstance(knobs, dict):
             for knob, value in knobs.items():
                 _set(settings, detectors, id_, knob, value, origin)
@@ -201,6 +226,8 @@ def _set(
     if id_ == MEMORY:
         _set_memory(settings, knob, value, origin)
         return
+    if id_ in _OF_THE_SCREEN:
+        raise ConfigError(f"{origin}: what is set of the screen stands in a file: [{id_}] in {FILE_NAME}")
     if id_ in _MAPPINGS:
         raise ConfigError(f"{origin}: names stand in a file: [{id_}] in {FILE_NAME}")
     if id_ not in detectors:
@@ -224,6 +251,33 @@ def _set_memory(settings: Settings, name: str, value: object, origin: str) -> No
 
 
 MEMORY = "memory"
+_OF_THE_SCREEN = ("screen", "keys")
+
+
+def _take_screen(table: str, entries: object, settings: Settings, origin: str) -> None:
+    """The entries of `[screen]` and of `[keys]`."""
+    known = SCREEN if table == "screen" else ACTS
+    if not isinstance(entries, dict):
+        example = 'theme = "light"' if table == "screen" else 'findings = "F"'
+        raise ConfigError(f"{origin}: {table} must be a table such as [{table}] with {example} in it")
+    for name, value in entries.items():
+        if name not in known:
+            raise ConfigError(
+                f"{origin}: [{table}] has no {name}{_near(name, known)}; it has {', '.join(known)}"
+            )
+        settings.said_in[f"{table}.{name}"] = origin
+        if table == "screen":
+            found = screen_value(name, value)
+            if found is None:
+                raise ConfigError(f"{origin}: [screen] {name} is not of its form; write {SCREEN[name]}")
+            settings.screen[name] = found
+        else:
+            keys = key_names(value)
+            if keys is None:
+                raise ConfigError(f"{origin}: [keys] {name} is no key; write {KEYS_HELP}")
+            settings.keys[name] = keys
+
+
 _MAPPINGS = ("fields", "names")
 """Tables that say under which names a log has what grpo-top knows."""
 _FIELD_NAMES = (*(name for name in Rollout._fields if name != "location"), "components.NAME", "sampling.NAME")

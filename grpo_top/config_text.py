@@ -14,6 +14,7 @@ from grpo_top.config import (
     RUN_KEYS,
     SHARED_KNOBS,
 )
+from grpo_top.screen_settings import ACTS, KEYS_HELP, SCREEN, shown_key
 from grpo_top.snapshot import STAGES
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def _lines(settings: Settings, detectors: Iterable[type[Detector]]) -> Iterator[
     yield "[memory]"
     given = "" if settings.rollouts_held == ROLLOUTS_HELD else f"rollouts = {settings.rollouts_held}"
     yield _row(given, settings.file) if given else f"# {MEMORY_HELP}"
+    yield from _of_the_screen(settings)
     stage = -1
     for detector in detectors:
         if detector.stage != stage:
@@ -59,6 +61,27 @@ def _lines(settings: Settings, detectors: Iterable[type[Detector]]) -> Iterator[
             yield ""
             yield f"# ---- {stage} {STAGES[stage][0]}: {STAGES[stage][1]}"
         yield from _detector(detector, settings)
+
+
+def _of_the_screen(settings: Settings) -> Iterator[str]:
+    yield ""
+    yield "[screen]"
+    for name, how in SCREEN.items():
+        if name in settings.screen:
+            yield _row(f"{name} = {_toml(settings.screen[name])}", settings.said_in[f"screen.{name}"])
+        else:
+            yield f"# {how}"
+    yield ""
+    yield "[keys]"
+    yield f"# {KEYS_HELP}"
+    for name, act in ACTS.items():
+        own = settings.keys.get(name)
+        keys = [shown_key(key, short=False) for key in (act.keys if own is None else own).split(",")]
+        setting = f"{name} = {_toml(keys[0] if len(keys) == 1 else keys)}"
+        if own is None:
+            yield _row(f"# {setting}", f"default; {act.what}")
+        else:
+            yield _row(setting, f"{settings.said_in[f'keys.{name}']}; {act.what}")
 
 
 def _detector(detector: type[Detector], settings: Settings) -> Iterator[str]:

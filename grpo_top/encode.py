@@ -232,12 +232,11 @@ def task_names(rollouts: Sequence[Rollout]) -> list[str | None]:
 def _texts(rollouts: Sequence[Rollout]) -> tuple[Any, Any, Any]:
     completions = list(map(completion_of, rollouts))
     if None not in completions:
-        return measure_texts(completions)  # type: ignore[arg-type]
+        of_all = measure_texts(completions)  # type: ignore[arg-type]
+        loops, gibberish = (flags if True in flags else 0 for flags in (of_all.loops, of_all.gibberish))
+        return of_all.keys, loops, gibberish
     measured = zip(*measure_texts([one for one in completions if one is not None]), strict=True)
-    keys, loops, gibberish = zip(
-        *(_NO_TEXT if one is None else next(measured) for one in completions), strict=True
-    )
-    return keys, loops, gibberish
+    return tuple(zip(*(_NO_TEXT if one is None else next(measured) for one in completions), strict=True))  # type: ignore[return-value]
 
 
 def _logp_differences(

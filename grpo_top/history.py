@@ -121,11 +121,9 @@ class History:
         """Append rollouts, with the source of each part: what taking in costs by itself is shared by all of them."""
         rollouts = parts[0][0] if len(parts) == 1 else list(chain.from_iterable(part for part, _ in parts))
         values = encode(rollouts, self.names)
-        values["source"] = (
-            parts[0][1]
-            if len(parts) == 1
-            else np.repeat([of for _, of in parts], [len(part) for part, _ in parts])
-        )
+        sources = [source for _, source in parts]
+        alone = sources.count(sources[0]) == len(sources)
+        values["source"] = sources[0] if alone else np.repeat(sources, [len(part) for part, _ in parts])
         values["sampling"] = self._sampling_ids_of(rollouts)
         values["group"], indices = self._place(rollouts, values, parts)
         values["index"] = integers(indices, COLUMNS["index"])

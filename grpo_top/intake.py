@@ -64,6 +64,8 @@ class Intake:
         """What is said of a failure of our own, since which the file is not read."""
         self.quiet_looks = 0
         """Looks in a row that found nothing new."""
+        self._followed = False
+        """Whether all that lay there when it was found has been read."""
         self.rewritten = False
         """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
         self.new_epoch = False
@@ -97,7 +99,19 @@ class Intake:
         except Exception as error:  # one source that fails must not take the others with it
             self._defect = defects.defect(self.where, error, "is not read any further")
         self.quiet_looks = self.quiet_looks + 1 if records is None else 0
+        self._followed = self._followed or records is None
         return records
+
+    def heard(self, now: float) -> float:
+        """When what was just read was written, as far as is known: what comes while the file is followed, now; what
+        lay there before, when the file was last written to. Seconds since the epoch.
+        """
+        if self._followed:
+            return now
+        try:
+            return min(now, self.path.stat().st_mtime)
+        except OSError:
+            return now
 
     def _look(self, last: bool) -> list[Record] | None:
         self.rewritten = self.new_epoch = False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from grpo_top.config import from_table, over
 from grpo_top.detectors import BY_ID
 from grpo_top.formats.fleet_queries import NO_FLEETS
+from grpo_top.intake import Intake
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
 from grpo_top.reading import NothingReadable, Reading
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.grade_store import GradeStore
     from grpo_top.grades import HandScore
-    from grpo_top.intake import Intake
     from grpo_top.records import Record
     from grpo_top.remote import Part
     from grpo_top.snapshot import Snapshot
@@ -41,6 +41,8 @@ __all__ = ["LiveMonitor", "Monitor", "NothingReadable"]
 
 REQUEST_LOGS = frozenset({"requests", "sampling"})
 """Roles of logs whose looks at a sampler show how one request was sampled."""
+OLD_SECONDS = 60.0
+"""A log whose newest record is older than this when it is opened is not known to be that of a run that goes on."""
 TOGETHER = 128
 """Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
 
@@ -86,18 +88,19 @@ class Monitor(Reading):
         self._gathered: list[tuple[list[Rollout], int, str]] = []
         """Rollouts that were read and are not taken in yet: with their source and writer."""
         self._gathered_rollouts = 0
-        self._heard = False
-        """Whether anything of the run itself came since the last poll."""
+        self._heard: float | None = None
+        """When the newest of what came of the run itself since the last poll was written."""
+        self._opened = clock()
 
     def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
         """Read for at most about `seconds`; whether anything new came. `last`: the sources have ended."""
-        now = self._clock()
         came = super().poll(seconds, last)
         self._flush()
         while self._given:
             self.ledger.add_hand_score(*self._given.popleft())
-        if self._heard:  # a look at a sampler does not say that the run goes on
-            self.ledger.last_record_time, self._heard = now, False
+        if self._heard is not None:
+            self.ledger.last_record_time = max(self.ledger.last_record_time or self._heard, self._heard)
+            self._heard = None
         if not came:  # caught up with what is there, so that it is known whether the run goes on
             self.watchlist.consider(self.ledger.run.config, self.ledger.complete)
         if self.changed():
@@ -148,8 +151,13 @@ class Monitor(Reading):
         return "" if self._grades is None else self._grades.keep(score)
 
     def watch_silence(self) -> None:
-        """Judge how long nothing has come, for a run that is being followed."""
-        self.ledger.watch_silence(self._clock())
+        """Judge how long nothing has come, for a run that is being followed.
+
+        A log that was old when it was opened may be that of a run which has ended: it is quiet, and not stalled.
+        """
+        newest = self.ledger.last_record_time
+        if newest is not None and newest > self._opened - OLD_SECONDS:
+            self.ledger.watch_silence(self._clock())
 
     def _judge_by(self, settings: Mapping[str, Any], origin: str) -> None:
         told = over(from_table(settings, BY_ID, origin), self._own_settings)
@@ -185,7 +193,11 @@ class Monitor(Reading):
             ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
         looks: list[SamplerLook] = []
-        self._heard = self._heard or any(type(record) not in (SamplerLook, FleetLook) for record in records)
+        if any(type(record) not in (SamplerLook, FleetLook) for record in records):
+            # A look at a sampler does not say that the run goes on.
+            now = self._clock()
+            written = intake.heard(now) if isinstance(intake, Intake) else now
+            self._heard = max(self._heard or written, written)
         if set(map(type, records)) == {Rollout}:
             rollouts, records = records, []  # type: ignore[assignment]
         for record in records:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -75,7 +76,7 @@ def picture(
 ) -> Snapshot:
     """The run's picture as the ledger stands."""
     judge = ledger.judge
-    view = ledger.history.view()
+    view = replace(ledger.history.view(), too_late=ledger.bound.too_late)
     series = AllSeries(ledger.table.view(), {**ledger.eval_series(), **ledger.hand_scoring.series})
     where = [source.where for source in sources]
     found = judge.findings(lambda rows: _references(ledger, rows, where))

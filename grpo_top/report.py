@@ -12,6 +12,7 @@ from grpo_top.numbers import share
 from grpo_top.records import SAMPLING_ORDER
 from grpo_top.reference_text import reference_object
 from grpo_top.snapshot import Status
+from grpo_top.standing import held, standing
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ def check_object(
                 "records": source.records,
                 "bytes": source.bytes,
                 "skipped": source.skipped,
+                "role": source.role,
+                "state": source.state,
+                "note": source.note or None,
             }
             for source in snapshot.sources
         ],
@@ -80,6 +84,15 @@ def check_object(
         "findings": [finding_object(finding) for finding in snapshot.findings],
         "unknown": [{"id": id_, "needs": list(needs)} for id_, needs in snapshot.unknown],
     }
+    stands = standing(snapshot)
+    found["standing"] = {
+        "state": stands.state,
+        "read": 1.0 if snapshot.reading is None else snapshot.reading,
+        "last_record_time": snapshot.last_record_time,
+        "notes": list(stands.notes),
+    }
+    if (kept := held(snapshot)) is not None:
+        found["run"]["held"] = {"rollouts": kept[0], "first_step": kept[1]}
     if series:
         found["series"] = {name: _series(snapshot.series[name]) for name in snapshot.series}
     found["skipped"] = [
@@ -169,6 +182,7 @@ def inspect_text(snapshot: Snapshot) -> str:
     lines += [safe(f"  {line}") for line in _source_lines(snapshot.sources)]
     lines += [safe(f"  left out: {line}") for line in snapshot.left_out]
     lines += [safe(f"  {line}") for line in snapshot.defects]
+    lines += [safe(f"  not whole: {line}") for line in standing(snapshot).notes]
     if not snapshot.run.rollouts:
         formats = dict.fromkeys(source.format for source in snapshot.sources)
         own = [snapshot.run.framework] if snapshot.run.framework in formats else formats

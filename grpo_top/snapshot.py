@@ -259,6 +259,8 @@ class Rollouts:
     """Deployed sampling configs by their id in the `sampling` column."""
     first: int = 0
     """Rows before it were let go to bound memory: `live` is 0 there, and the other columns say nothing."""
+    too_late: int = 0
+    """Rollouts that came for a step whose rows were let go, and were not taken in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def values(snapshot: Snapshot, name: str) -> dict[int, float]:
 def comparable(snapshot: Snapshot) -> dict[str, Any]:
     """What must be equal between two ways of reading the same run."""
     found = check_object(snapshot, series=True)
-    for name in ("sources", "skipped"):
+    for name in ("sources", "skipped", "standing"):
         del found[name]
     return found
 

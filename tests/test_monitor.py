@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from runs import (
 
 from grpo_top.config import Settings
 from grpo_top.monitor import LiveMonitor, Monitor, NothingReadable
+from grpo_top.standing import standing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -299,3 +301,26 @@ def test_a_step_that_is_printed_over_several_lines_is_shown_in_the_pause_after_i
     while monitor.poll():
         pass
     assert values(monitor.snapshot(), "reward_mean") == {1: 0.25, 2: 0.75}
+
+
+
+def test_a_log_that_was_old_when_it_was_opened_is_quiet_and_not_stalled(tmp_path: Path) -> None:
+    now = time.time()
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *timed_steps(29)])
+    os.utime(log, (now - 3600, now - 3600))
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
+    while monitor.poll():
+        pass
+    assert monitor.snapshot().last_record_time == pytest.approx(now - 3600, abs=1)
+    assert standing(monitor.snapshot()).state == "quiet"
+    now += 600
+    monitor.watch_silence()
+    assert not active(monitor.snapshot())
+    with log.open("a") as file:  # it goes on after all
+        file.write('{"kind": "step", "step": 30, "metrics": {"step_time": 2.0}}\n')
+    while monitor.poll():
+        pass
+    assert monitor.snapshot().last_record_time == now
+    now += 600
+    monitor.watch_silence()
+    assert active(monitor.snapshot()) == ["LOG_STALLED"]

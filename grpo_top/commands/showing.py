@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -49,7 +50,7 @@ def monitor(options: argparse.Namespace) -> int:
 
 def _on_a_terminal() -> bool:
     """Whether there is a screen: Textual draws on standard error, and what is piped onwards is no screen either."""
-    return sys.stdout.isatty() and sys.stderr.isatty()
+    return sys.stdout.isatty() and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def demo(options: argparse.Namespace) -> int:

@@ -25,6 +25,8 @@ UPSTREAM_FIRST = (
     "The KL coefficient comes last, once the stages above (reward, variance, rollouts) are quiet: it moves what is "
     "seen here, and seldom what is wrong"
 )
+AHEAD = 3
+"""Times its growth over a window that KL grows over the next one: of a policy that moves steadily it grows as the square."""
 ENOUGH = 10
 """Rows that a mean may be judged by before the late window is full."""
 LIMITS = {"duplicate_frac": 0.9, "repetition_frac": 0.1}
@@ -219,7 +221,7 @@ class KlPinned(SeriesDetector):
         pinned = (
             highest < self.threshold
             and trend(self._reward.values, self._reward.steps).direction is None
-            and highest + trend(self._kl.values, self._kl.steps).change < self.threshold
+            and highest + AHEAD * trend(self._kl.values, self._kl.steps).change < self.threshold
         )
         return Verdict(Status.WARN if pinned else Status.OK, highest, self.threshold, self._kl.first_step)
 

@@ -154,6 +154,8 @@ class GrpoTop(Going):
     def on_mount(self) -> None:
         """Begin to read once the first frame is there."""
         self._loop_here = asyncio.get_running_loop()
+        if self.settings.keys:
+            self.set_keymap(self.settings.keys)
         self.set_interval(self._period, self._tick)
         if self._live is not None:
             self.call_after_refresh(self._live.start)
@@ -209,6 +211,7 @@ class GrpoTop(Going):
     ) -> None:
         """Show a run on the screen that was made for it, and read on."""
         self._settings = settings or self._settings
+        self.set_keymap(self.settings.keys)
         self.where = monitor.where
         self._begin(first, monitor)
         self.hold(screen)

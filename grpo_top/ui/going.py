@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App, SystemCommand
+
+from grpo_top.ui.keys import as_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     from textual.command import Provider
     from textual.screen import Screen
 
+    from grpo_top.config import Settings
     from grpo_top.ui.screens.base import RunScreen
     from grpo_top.ui.screens.runs import RunsScreen
     from grpo_top.ui.view import View
@@ -32,6 +35,11 @@ class Going(App[int]):
     @property
     def view(self) -> View:
         """What every screen draws."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> Settings:
+        """What the user has set."""
         raise NotImplementedError
 
     @property
@@ -87,7 +95,7 @@ class Going(App[int]):
 
         from grpo_top.ui.jumps import PLACEHOLDER
 
-        if not CommandPalette.is_open(self):
+        if not CommandPalette.is_open(cast("App[object]", self)):
             self.push_screen(CommandPalette(placeholder=PLACEHOLDER, id="--command-palette"))
             self.call_after_refresh(self._steady_cursors)
 
@@ -196,7 +204,7 @@ class Going(App[int]):
         from grpo_top.ui.screens.help import HelpScreen
 
         if (screen := self.keyed_screen) is not None:
-            self.push_screen(HelpScreen(screen.keys()))
+            self.push_screen(HelpScreen(as_set(screen.keys(), self.settings.keys)))
 
     def _steady_cursors(self) -> None:
         from textual.widgets import Input

@@ -60,9 +60,9 @@ class Jumps(Provider):
                 f"Step {step}", "hold the view there, or as near as there is one", partial(app.look_at, step)
             )
             yield Hit(1.0, _shown(hold), hold.run, text=hold.title)
-        matcher = self.matcher(query)
+        matcher = self.matcher(query.replace("_", " "))
         for jump in jumps(app):
-            if (score := matcher.match(jump.title)) > 0:
+            if (score := matcher.match(jump.title.replace("_", " "))) > 0:
                 yield Hit(score, _shown(jump), jump.run, text=jump.title)
 
     @property

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.binding import Binding, BindingType
 
+from grpo_top.screen_settings import shown_key
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from grpo_top.ui.glyphs import Glyphs
 
@@ -33,13 +36,78 @@ class Key(NamedTuple):
         return arrows.get(self.shown, glyphs.plain(self.shown))
 
 
+ACTIONS = {
+    "up": ("go(0,-1)", "move(-1)", "scroll(-1)", "setting(-1)"),
+    "down": ("go(0,1)", "move(1)", "scroll(1)", "setting(1)"),
+    "left": ("go(-1,0)", "column(-1)", "panel(-1)", "sampler(-1)"),
+    "right": ("go(1,0)", "column(1)", "panel(1)", "sampler(1)"),
+    "open": ("open", "disagreements"),
+    "back": ("app.back", "back", "leave"),
+    "findings": ("app.findings",),
+    "rollouts": ("app.rollouts",),
+    "search": ("app.search", "search", "filter"),
+    "metrics": ("app.metrics",),
+    "fleet": ("app.panel('fleet')",),
+    "grade": ("app.grade",),
+    "runs": ("app.runs",),
+    "pause": ("app.pause",),
+    "step_back": ("app.move(-1)",),
+    "step_forward": ("app.move(1)",),
+    "ten_steps_back": ("app.move(-10)",),
+    "ten_steps_forward": ("app.move(10)",),
+    "live": ("app.live",),
+    "zoom_in": ("app.zoom(1)",),
+    "zoom_out": ("app.zoom(-1)",),
+    "log_scale": ("app.scale",),
+    "smooth": ("app.smooth",),
+    "order": ("order",),
+    "explain": ("explain",),
+    "copy": ("copy",),
+    "write": ("write",),
+    "pager": ("pager",),
+    "help": ("app.help",),
+    "commands": ("app.command_palette",),
+    "quit": ("app.quit",),
+}
+"""What `[keys]` calls the actions of the tables, see `screen_settings.ACTS`."""
+_NAMES = {action: name for name, actions in ACTIONS.items() for action in actions}
+
+
 def bindings(*tables: Iterable[Key]) -> list[BindingType]:
-    """The bindings of key tables."""
+    """The bindings of key tables; what the user may give another key has its name as id."""
     return [
-        Binding(key.keys, key.action, key.what or key.word, key_display=key.shown or None, show=False)
+        Binding(
+            key.keys,
+            key.action,
+            key.what or key.word,
+            key_display=key.shown or None,
+            show=False,
+            id=_NAMES.get(key.action),
+        )
         for table in tables
         for key in table
     ]
+
+
+def as_set(keys: Sequence[Key], own: Mapping[str, str]) -> list[Key]:
+    """Rows of a table as they are shown where the user has keys of their own: by name, commas between."""
+    if not own:
+        return list(keys)
+    found: list[Key] = []
+    for at, key in enumerate(keys):
+        # A row speaks for those after it that are not shown themselves.
+        silent = takewhile(lambda other: not other.shown, keys[at + 1 :])
+        spoken = [key, *silent] if key.shown else []
+        names = [_NAMES.get(each.action, "") for each in spoken]
+        if any(name in own for name in names):
+            written = [
+                shown_key(own.get(name, each.keys).split(",")[0])
+                for name, each in zip(names, spoken, strict=True)
+            ]
+            found.append(key._replace(shown=" ".join(dict.fromkeys(written))))
+        else:
+            found.append(key)
+    return found
 
 
 TIME_KEYS: tuple[Key, ...] = (

@@ -110,9 +110,9 @@ def run(
         open_run=open_run,
         where=where,
         settings=settings,
-        glyphs=ASCII if ascii_only else UNICODE,
-        theme=theme_name(theme, os.environ),
-        redraws_per_second=2 if _is_remote(os.environ) else 4,
+        glyphs=ASCII if ascii_only or settings.screen.get("ascii", _lacks_glyphs(os.environ)) else UNICODE,
+        theme=theme_name(theme or settings.screen.get("theme"), os.environ),
+        redraws_per_second=settings.screen.get("redraws_per_second", 2 if _is_remote(os.environ) else 4),
     )
     with at_last(_giving_the_terminal_back()), told(app.leave):
         app.run()
@@ -139,6 +139,11 @@ def theme_name(wanted: str | None, environ: Mapping[str, str]) -> str:
     if wanted is None or environ.get("NO_COLOR") is not None:
         return choose_theme(environ)
     return _THEME_NAMES[wanted]
+
+
+def _lacks_glyphs(environ: Mapping[str, str]) -> bool:
+    """Whether it is the Linux console: its font has neither braille nor marks."""
+    return environ.get("TERM") == "linux"
 
 
 def _is_remote(environ: Mapping[str, str]) -> bool:

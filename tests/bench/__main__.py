@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench import browsing, following, judging, reading, screen, wire
+from tests.bench import browsing, following, judging, reading, screen, soak, wire
 from tests.bench.figures import Figure, table
 
 CASES = {
@@ -21,9 +21,9 @@ CASES = {
     "steps": judging.steps,
     "live": judging.live,
     "first-frame": screen.first_frame,
-    "replay": screen.replay,
-    "idle": following.idle,
-    "delay": following.delay,
+    "catching-up": screen.catching_up,
+    "delay": screen.line_to_screen,
+    "at-rest": screen.at_rest,
     "growing": following.many_growing,
     "files": following.many_files,
     "burst": following.burst,
@@ -31,6 +31,7 @@ CASES = {
     "large-file": browsing.large_file,
     "long-text": browsing.long_text,
     "wire": wire.wire,
+    "soak": soak.soak,
 }
 
 

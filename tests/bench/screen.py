@@ -1,31 +1,27 @@
-"""What a person waits for: the first frame in a terminal, and a rollout's text."""
+"""What a person at a terminal waits for, and what the line to it carries."""
 
 from __future__ import annotations
 
-import fcntl
-import os
-import pty
-import select
-import signal
+import random
 import statistics
-import struct
-import sys
-import termios
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
-from grpo_top.config import Settings
-from grpo_top.monitor import Monitor
-from grpo_top.records import Rollout
+import orjson
+
 from tests.bench.figures import Figure
-from tests.bench.inputs import write_run
-from tests.bench.processes import grpo_top, python
+from tests.bench.inputs import RUN, metrics, rollout_records, write_run
+from tests.bench.processes import cost, grpo_top, python
+from tests.bench.terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
+    from typing import BinaryIO
 
-ROWS, COLUMNS = 45, 160
+TITLE, PANELS = b"grpo-top", b"TRIAGE"
+_FOCUSED = "┏".encode()
+"""The corner of the panel that has the focus."""
 BARE_APP = """
 from textual.app import App
 from textual.widgets import Static
@@ -34,68 +30,147 @@ class Bare(App):
         yield Static("hello bare")
 Bare().run()
 """
+SSH = PLAIN | {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22"}
 
 
 def first_frame(folder: Path, quick: bool) -> list[Figure]:
-    """From the start of the process to the first frame, against a bare Textual app."""
-    log = folder / "rollouts.jsonl"
-    write_run(log, 2_560)
-    ratios, pictures = [], []
+    """From the start of the process to the first frame, against a bare Textual app: of a small run and of a large one."""
+    small, large = folder / "small", folder / "large"
+    for place, rollouts in ((small, 2_560), (large, 30_000 if quick else 500_000)):
+        place.mkdir()
+        write_run(place / "rollouts.jsonl", rollouts)
+    size = (large / "rollouts.jsonl").stat().st_size / 1e6
+    times: dict[str, list[float]] = {}
+    _seconds_until(python("-c", BARE_APP), b"hello bare")
     for _ in range(3 if quick else 9):
-        bare = _until(python("-c", BARE_APP), b"hello bare")
-        ratios.append(_until(grpo_top(str(folder)), b"grpo-top") / bare)
-        pictures.append(_until(grpo_top(str(folder)), b"TRIAGE") / bare)
+        bare = _seconds_until(python("-c", BARE_APP), b"hello bare")
+        for name, place, marker in (
+            ("small", small, TITLE),
+            ("large", large, TITLE),
+            ("panels", small, PANELS),
+            ("filling", large, b"reading "),
+        ):
+            times.setdefault(name, []).append(_seconds_until(grpo_top(str(place)), marker) / bare)
+    ratio = {name: statistics.median(found) for name, found in times.items()}
     return [
-        Figure(
-            "first frame against a bare Textual app", statistics.median(ratios), "x", 1.3, "its title line"
-        ),
-        Figure(
-            "panels filled against a bare Textual app",
-            statistics.median(pictures),
-            "x",
-            None,
-            "2,560 rollouts",
-        ),
+        Figure("first frame against a bare Textual app", ratio["small"], "x", 1.3, "its title line"),
+        Figure("… of a large directory", ratio["large"], "x", 1.3, f"{size:,.0f} MB"),
+        Figure("… panels filled", ratio["panels"], "x", None, "2,560 rollouts"),
+        Figure("… a large directory's panels filling", ratio["filling"], "x", None, "with how far it has read"),
     ]
 
 
-def replay(folder: Path, quick: bool) -> list[Figure]:
-    """A rollout's text, read again from deep in the log."""
+def catching_up(folder: Path, quick: bool) -> list[Figure]:
+    """A large directory to its full picture, against `check`; and how quickly keys are answered meanwhile."""
     log = folder / "rollouts.jsonl"
-    write_run(log, 30_000 if quick else 500_000)
-    monitor = Monitor([str(log)], Settings())
-    monitor.read_all()
-    snapshot = monitor.snapshot(finished=True)
-    times = []
-    for row in range(snapshot.rollouts.length - 1, 0, -snapshot.rollouts.length // 50):
-        begin = time.perf_counter()
-        found = snapshot.read(row)
-        times.append(time.perf_counter() - begin)
-        if not isinstance(found, Rollout):
-            raise TypeError(found.reason)
-    detail = f"the slowest of {len(times)} in {log.stat().st_size / 1e6:,.0f} MB"
-    return [Figure("a rollout's text, read again", max(times) * 1e3, "ms", 50.0, detail)]
+    rollouts = 60_000 if quick else 500_000
+    write_run(log, rollouts)
+    check = min(cost(grpo_top("check", "--fail-on", "never", str(folder))).wall for _ in range(1 if quick else 2))
+    whole = []
+    for _ in range(1 if quick else 2):
+        with closing(Terminal(grpo_top(str(folder)))) as terminal:
+            terminal.until(b"reading ")
+            whole.append(terminal.until(b"live", 600.0))
+    answers = sorted(_answers(folder))
+    late = answers[int(0.99 * len(answers))]
+    detail = f"{log.stat().st_size / 1e6:,.0f} MB: {min(whole):.1f} s, `check` {check:.1f} s"
+    keys = f"99th percentile of {len(answers)}, median {statistics.median(answers) * 1e3:.0f} ms"
+    log.unlink()
+    return [
+        Figure("a large directory to its full picture, against `check`", min(whole) / check, "x", 1.3, detail),
+        Figure("… a key answered meanwhile", late * 1e3, "ms", 50.0, keys),
+    ]
 
 
-def _until(command: Sequence[str], marker: bytes, seconds: float = 20.0) -> float:
-    """Seconds from the start of a command in a terminal of its own to the marker in what it prints."""
-    begin = time.perf_counter()
-    process, terminal = pty.fork()
-    if process == 0:
-        os.environ["TERM"] = "xterm-256color"
-        os.execvp(command[0], command)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-    printed = b""
-    try:
-        while marker not in printed:
-            if time.perf_counter() - begin > seconds:
-                raise RuntimeError(f"{command[-1]} did not draw: {printed[-200:]!r}")
-            ready, _, _ = select.select([terminal], [], [], 0.05)
-            if ready:
-                printed += os.read(terminal, 1 << 16)
-        return time.perf_counter() - begin
-    finally:
-        os.kill(process, signal.SIGKILL)
-        os.waitpid(process, 0)
-        os.close(terminal)
-        sys.stdout.flush()
+def line_to_screen(folder: Path, quick: bool) -> list[Figure]:
+    """From a line that is written to the step's number on the screen."""
+    log = folder / "rollouts.jsonl"
+    log.write_bytes(orjson.dumps(RUN) + b"\n")
+    chance, delays = random.Random(1), []
+    with closing(Terminal(grpo_top(str(folder)))) as terminal, log.open("ab", buffering=0) as file:
+        terminal.until(PANELS)
+        for number in range(20 if quick else 100):
+            terminal.collect(0.3 + chance.random() * 0.2)
+            step = 71 + number * 1_001  # no digit stays, so that the number is drawn whole
+            terminal.printed = b""
+            begin = time.perf_counter()
+            file.write(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}) + b"\n")
+            terminal.collect(5.0, lambda: len(terminal.printed) > 0)
+            delays.append(time.perf_counter() - begin)
+    log.unlink()
+    delays.sort()
+    at = delays[int(0.95 * len(delays))]
+    median = f"95th percentile, median {statistics.median(delays) * 1e3:.0f} ms; local disk"
+    return [Figure("a line appended → on the screen", at * 1e3, "ms", 150.0, median)]
+
+
+def at_rest(folder: Path, quick: bool) -> list[Figure]:
+    """What an idle run, and one with a new step every second, cost the machine and the line to the terminal."""
+    log = folder / "rollouts.jsonl"
+    count = 5 if quick else 20
+    write_run(log, 40 * 256)
+    with closing(Terminal(grpo_top(str(folder)))) as terminal, log.open("ab") as file:
+        terminal.until(PANELS)
+        busy, sent = _idle(terminal, quick)
+        cpu, bytes_ = _growing(terminal, file, count)
+    write_run(log, 40 * 256)
+    with closing(Terminal(grpo_top(str(folder)), SSH)) as terminal, log.open("ab") as file:
+        terminal.until(PANELS)
+        terminal.collect(3.0)
+        cpu_there, bytes_there = _growing(terminal, file, count)
+    log.unlink()
+    made_of = "256 rollouts, 9 panels at 160x45; median"
+    return [
+        Figure("idle", busy * 100, "%", 0.5, "of a core; the whole app at 160x45"),
+        Figure("idle: to the terminal", sent, "bytes", 0.0, f"in {4 if quick else 20} s"),
+        Figure("a new step a second: CPU", cpu * 1e3, "ms", 10.0, made_of),
+        Figure("a new step a second: to the terminal", bytes_ / 1e3, "kB", 4.0, f"{made_of}; 256 colours"),
+        Figure("… CPU, where it is used over SSH", cpu_there * 1e3, "ms", 10.0, made_of),
+        Figure("… to the terminal, over SSH", bytes_there / 1e3, "kB", 4.0, made_of),
+    ]
+
+
+# ---- inside
+
+
+def _seconds_until(command: list[str], marker: bytes) -> float:
+    with closing(Terminal(command)) as terminal:
+        return terminal.until(marker, 30.0)
+
+
+def _answers(folder: Path) -> list[float]:
+    """Seconds from a key that moves the focus to the next panel's border, again and again while a log is read."""
+    found = []
+    with closing(Terminal(grpo_top(str(folder)))) as terminal:
+        terminal.until(b"reading ")
+        key = b"j"
+        while b"live" not in terminal.printed:
+            terminal.printed = b""
+            begin = time.perf_counter()
+            terminal.press(key)
+            terminal.until(_FOCUSED)
+            found.append(time.perf_counter() - begin)
+            terminal.collect(0.05)
+            key = b"k" if key == b"j" else b"j"
+    return found
+
+
+def _idle(terminal: Terminal, quick: bool) -> tuple[float, int]:
+    """Share of a core, and bytes, while nothing happens; the age of the newest record is told to the minute by then."""
+    terminal.collect(10.5 if quick else 65.0)
+    spent, begin = terminal.cpu(), time.perf_counter()
+    sent = terminal.collect(4.0 if quick else 20.0)
+    return (terminal.cpu() - spent) / (time.perf_counter() - begin), sent
+
+
+def _growing(terminal: Terminal, log: BinaryIO, count: int) -> tuple[float, float]:
+    """Processor time and bytes of a step of 256 rollouts, a second: beside what a second without one takes."""
+    seconds, sent = [], []
+    for step in range(41, 41 + count):
+        for record in rollout_records(1, seed=step):
+            log.write(orjson.dumps({**record, "step": step}) + b"\n")
+        spent = terminal.cpu()
+        log.flush()
+        sent.append(terminal.collect(1.0))
+        seconds.append(terminal.cpu() - spent)
+    return statistics.median(seconds), statistics.median(sent)

@@ -38,7 +38,9 @@ HOSTILE = {
     "wide": f"日本語のテキスト👩\u200d💻{MARK}e\u0301\u0301\u0301",
     "long": f"{MARK}" + "x" * 1_000_000,
 }
-INVALID = b'{"kind":"rollout","step":1,"group":"bad","reward":1,"completion":"EVIL\xff\xfe\xc0\x80\xed\xa0\x80"}'
+INVALID = (
+    b'{"kind":"rollout","step":1,"group":"bad","reward":1,"completion":"EVIL\xff\xfe\xc0\x80\xed\xa0\x80"}'
+)
 
 ACTS = {
     "a C0 control but those of escape sequences": re.compile(rb"[\x00-\x06\x10-\x1a\x1c-\x1f\x7f]"),
@@ -76,7 +78,9 @@ def records() -> Iterator[bytes]:
         yield json.dumps({**own, **fields}).encode()
     yield INVALID
     for step in (1, 2):
-        yield json.dumps({"kind": "step", "step": step, "metrics": {"loss": 0.1, f"loss{evil}": 0.1}}).encode()
+        yield json.dumps(
+            {"kind": "step", "step": step, "metrics": {"loss": 0.1, f"loss{evil}": 0.1}}
+        ).encode()
 
 
 @pytest.fixture

@@ -78,7 +78,9 @@ def listed(browse: Browse) -> set[int]:
 # ---- evidence
 
 
-@pytest.mark.parametrize("name", ["sampler_cold", "verifier_broken", "openpipe-art-run", "sglang-sampler_cold"])
+@pytest.mark.parametrize(
+    "name", ["sampler_cold", "verifier_broken", "openpipe-art-run", "sglang-sampler_cold"]
+)
 def test_every_rollout_that_proves_a_finding_has_its_group_in_the_browser(tmp_path: Path, name: str) -> None:
     if name in RECORDED:
         (tmp_path / "rollouts.jsonl").write_bytes(b"\n".join(recorded_lines(name)) + b"\n")

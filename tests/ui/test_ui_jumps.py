@@ -46,9 +46,9 @@ async def test_one_can_go_anywhere_by_its_name():
         await chosen(app, pilot, "group variance")
         assert isinstance(app.screen, PanelScreen)
         assert app.screen.panel == "variance"
-        await chosen(app, pilot, "finding degenerate")
+        await chosen(app, pilot, "finding uniform")
         assert isinstance(app.screen, FindingsScreen)
-        assert "DEGENERATE_GROUPS" in line_with(app, "▸")
+        assert "UNIFORM_COMPONENT" in line_with(app, "▸")
         await chosen(app, pilot, "finding sampler drift")
         assert "SAMPLER_DRIFT" in line_with(app, "▸")
         assert len(app.screen_stack) == 3, "one list of findings does not lie on another"

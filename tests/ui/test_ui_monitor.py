@@ -300,7 +300,7 @@ async def test_a_click_opens_a_panel_a_finding_a_group_a_stage_and_the_first_cau
             return shown
 
         assert "PanelScreen: Monitor › 4 Diversity" in " ".join((await opened(70, 20)).split())
-        row = next(y for y, line in enumerate(lines(app)) if "DEGENERATE_GROUPS" in line[114:])
+        row = next(y for y, line in enumerate(lines(app)) if "UNIFORM_COMPONENT" in line[114:])
         assert (await opened(125, row)).startswith("FindingsScreen:")
         row = next(y for y, line in enumerate(lines(app)) if "╭─ Latest groups" in line)
         assert (await opened(120, row + 3)).startswith("BrowserScreen:")

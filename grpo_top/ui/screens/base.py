@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.containers import Container
 from textual.screen import Screen
 
-from grpo_top.ui.keys import APP_KEYS, Key
+from grpo_top.ui.keys import APP_KEYS, Key, as_set
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.title import TitleLine
 from grpo_top.ui.widgets.triage_strip import TriageStrip
@@ -78,7 +78,7 @@ class RunScreen(Screen[None]):
 
     def refresh_keys(self) -> None:
         """Write the footer anew, after something that `keys` depends on has changed."""
-        self.query_one(KeyLine).show(self.keys())
+        self.query_one(KeyLine).show(as_set(self.keys(), self.grpo_top.settings.keys))
 
     def on_screen_resume(self) -> None:
         """Draw what happened while another screen was on top."""

@@ -60,7 +60,9 @@ _MORE = (
     Key("p", "panel", "p", "panel", "the panel that the finding belongs to"),
     Key("x", "explain", "x", "explain", "the detector's page: its rule, its knobs, what to try"),
     COPY_KEY._replace(what="copy the finding's page as text, through the terminal", rank=1),
-    WRITE_KEY._replace(what="write the finding and the rollouts that prove it to a file, as JSON or Markdown"),
+    WRITE_KEY._replace(
+        what="write the finding and the rollouts that prove it to a file, as JSON or Markdown"
+    ),
     PAGER_KEY._replace(what="open the same in $PAGER"),
     *(key._replace(word="", rank=4) for key in TIME_KEYS),
     BACK_KEY._replace(action="leave"),

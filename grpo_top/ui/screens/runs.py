@@ -10,7 +10,7 @@ from textual.screen import Screen
 from grpo_top.snapshot import Status
 from grpo_top.sources.names import natural_key
 from grpo_top.ui.evidence.layout import keep_seen
-from grpo_top.ui.keys import COMMANDS_KEY, HELP_KEY, QUIT_KEY, Key, bindings
+from grpo_top.ui.keys import COMMANDS_KEY, HELP_KEY, QUIT_KEY, Key, as_set, bindings
 from grpo_top.ui.widgets.canvas import Canvas
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.runs_table import DETAIL_ROWS, ROWS_FOR_DETAIL, detail_rows, table_rows, title_row
@@ -85,7 +85,7 @@ class RunsScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Write the keys."""
-        self.query_one(KeyLine).show(self.KEYS)
+        self.query_one(KeyLine).show(as_set(self.KEYS, self._app.settings.keys))
 
     def keys(self) -> Sequence[Key]:
         """The keys of this screen, for the help."""

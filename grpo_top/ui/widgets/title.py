@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top import numbers
+from grpo_top.standing import QUIET_SECONDS, down, gone, held, standing
 from grpo_top.text import safe
 from grpo_top.ui.lens import words
 from grpo_top.ui.widgets.runs import cut, width_of
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from grpo_top.ui.view import View
     from grpo_top.ui.widgets.strips import Run
 
-QUIET_SECONDS = 10.0
-"""A run whose steps are quick is quiet after this long without a record."""
 _BAR = 14
 
 
@@ -63,27 +62,37 @@ _STEP_COLUMN = (58, 48, 40, 40, 32)
 def freshness(view: View, glyphs: Glyphs) -> Freshness:
     """Live, quiet, reading, gone or finished."""
     snapshot = view.snapshot
+    state = standing(snapshot, view.now).state
     if view.error:
         return Freshness("fail bold", glyphs.fail, "reading stopped")
     if snapshot.reading is not None:
         return Freshness("accent", glyphs.path, f"reading {numbers.share(snapshot.reading)}")
-    states = {source.state for source in snapshot.sources}
-    if states == {"gone"}:
+    if state == "gone":
         return Freshness("warn bold", glyphs.warn, "source gone")
     if snapshot.defects:
         rules = "1 rule" if len(snapshot.defects) == 1 else f"{len(snapshot.defects)} rules"
         return Freshness("fail bold", glyphs.fail, f"{rules} off")
-    if snapshot.finished:
+    if state == "finished":
         return Freshness("text", glyphs.ok, "finished")
-    down = sum(source.state == "error" for source in snapshot.sources)
-    if down:
-        return Freshness("warn bold", glyphs.warn, f"{down} of {len(snapshot.sources)} sources down")
+    if failing := len(down(snapshot)):
+        return Freshness("warn bold", glyphs.warn, f"{failing} of {len(snapshot.sources)} sources down")
     if snapshot.last_record_time is None:
         return Freshness("info", glyphs.unknown, "waiting")
     age = max(view.now - snapshot.last_record_time, 0.0)
-    if age < max(QUIET_SECONDS, 2 * (snapshot.run.step_seconds or 0.0)):
+    if state == "live":
         return Freshness("ok", glyphs.ok, "live", f"{_age(age)} ago")
     return Freshness("warn", glyphs.watch, f"quiet for {_age(age)}")
+
+
+def partial(view: View, said: Freshness) -> str:
+    """What keeps the picture from being whole, unless `said` says so: sources that are down or gone."""
+    snapshot = view.snapshot
+    failing, lost = len(down(snapshot)), len(gone(snapshot))
+    parts = [
+        f"{failing} down" if failing and "down" not in said.word else "",
+        f"{lost} gone" if lost and "gone" not in said.word else "",
+    ]
+    return ", ".join(filter(None, parts))
 
 
 def _age(seconds: float) -> str:
@@ -209,6 +218,10 @@ def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
         if level.sources:
             count = len(view.snapshot.sources)
             runs += [(gap, ""), (f"{count} source{'' if count == 1 else 's'}", "dim")]
+            if (kept := held(view.snapshot)) is not None:
+                runs.append((f", rollouts from step {kept[1]}", "dim"))
+        if lost := partial(view, fresh):
+            runs += [(narrow, ""), (lost, "warn bold")]
     if level.clock:
         runs += [("  " if level.gap < 3 else gap, ""), (clock, "dim")]
     return [*runs, (" ", "")]
