@@ -106,6 +106,8 @@ def _room(length: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     if size < _LARGE:
         return np.zeros(length, dtype)
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        pages.madvise(mmap.MADV_NOHUGEPAGE)  # a huge page is all there once a byte of it is written
     return np.frombuffer(pages, dtype, length)
 
 

@@ -86,6 +86,8 @@ class Endpoint:
         self.new_epoch = False
         """Set when the source began anew; its earlier records stand until they come again."""
         self.behind = 0
+        self.written: float | None = None
+        """See `SourceFacts.written`."""
         self._url = url
         self._named = named
         self._network = network
@@ -130,6 +132,10 @@ class Endpoint:
         """Whether its state is another than at the last call."""
         before, self._said = self._said, (self._feed.state, self._note())
         return before != self._said
+
+    def hear(self, now: float, last: bool = False) -> None:  # noqa: ARG002
+        """Note that something of the run itself has just come."""
+        self.written = now
 
     def read(self, last: bool = False) -> list[Record] | None:
         """The records that came, None where there are none. `last`: nothing more will be read."""
@@ -176,6 +182,7 @@ class Endpoint:
             skipped=self.skipped,
             state=self._feed.state,
             note=self._note(),
+            written=self.written,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:

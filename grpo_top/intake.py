@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from grpo_top import defects
@@ -64,6 +65,8 @@ class Intake:
         """What is said of a failure of our own, since which the file is not read."""
         self.quiet_looks = 0
         """Looks in a row that found nothing new."""
+        self.written: float | None = None
+        """See `SourceFacts.written`."""
         self._followed = False
         """Whether all that lay there when it was found has been read."""
         self.rewritten = False
@@ -102,16 +105,15 @@ class Intake:
         self._followed = self._followed or records is None
         return records
 
-    def heard(self, now: float) -> float:
-        """When what was just read was written, as far as is known: what comes while the file is followed, now; what
-        lay there before, when the file was last written to. Seconds since the epoch.
+    def hear(self, now: float, last: bool = False) -> None:
+        """Note when what was just read was written: what comes while the file is followed, now; what lay there
+        before, or is taken because nothing more will come, when the file was last written to.
         """
-        if self._followed:
-            return now
-        try:
-            return min(now, self.path.stat().st_mtime)
-        except OSError:
-            return now
+        written = now
+        if last or not self._followed:
+            with suppress(OSError):
+                written = min(now, self.path.stat().st_mtime)
+        self.written = written if self.written is None else max(self.written, written)
 
     def _look(self, last: bool) -> list[Record] | None:
         self.rewritten = self.new_epoch = False
@@ -167,6 +169,7 @@ class Intake:
             if left_out
             else self._defect or self._file.note or self.reader.note or (LAST_LINE_CUT if self._cut else ""),
             fields=self.reader.fields,
+            written=self.written,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from grpo_top.config import from_table, over
 from grpo_top.detectors import BY_ID
 from grpo_top.formats.fleet_queries import NO_FLEETS
-from grpo_top.intake import Intake
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
 from grpo_top.reading import NothingReadable, Reading
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.grade_store import GradeStore
     from grpo_top.grades import HandScore
+    from grpo_top.intake import Intake
     from grpo_top.records import Record
     from grpo_top.remote import Part
     from grpo_top.snapshot import Snapshot
@@ -88,8 +88,6 @@ class Monitor(Reading):
         self._gathered: list[tuple[list[Rollout], int, str]] = []
         """Rollouts that were read and are not taken in yet: with their source and writer."""
         self._gathered_rollouts = 0
-        self._heard: float | None = None
-        """When the newest of what came of the run itself since the last poll was written."""
         self._opened = clock()
 
     def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
@@ -98,13 +96,12 @@ class Monitor(Reading):
         self._flush()
         while self._given:
             self.ledger.add_hand_score(*self._given.popleft())
-        if self._heard is not None:
-            self.ledger.last_record_time = max(self.ledger.last_record_time or self._heard, self._heard)
-            self._heard = None
         if not came:  # caught up with what is there, so that it is known whether the run goes on
             self.watchlist.consider(self.ledger.run.config, self.ledger.complete)
-        if self.changed():
-            self.ledger.version += 1
+        changed = self.changed()
+        self.ledger.version += changed
+        if came or changed:
+            self.ledger.last_record_time = self.newest
         self.ledger.judge_finished()
         if self._reference is not None and not self.unfinished and self._reference.poll(seconds):
             self.ledger.version += 1
@@ -193,11 +190,6 @@ class Monitor(Reading):
             ledger.add_run(Run(framework=self._context.framework))
         rollouts: list[Rollout] = []
         looks: list[SamplerLook] = []
-        if any(type(record) not in (SamplerLook, FleetLook) for record in records):
-            # A look at a sampler does not say that the run goes on.
-            now = self._clock()
-            written = intake.heard(now) if isinstance(intake, Intake) else now
-            self._heard = max(self._heard or written, written)
         if set(map(type, records)) == {Rollout}:
             rollouts, records = records, []  # type: ignore[assignment]
         for record in records:

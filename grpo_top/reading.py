@@ -13,6 +13,7 @@ from grpo_top.formats.fleet_queries import NO_FLEETS
 from grpo_top.formats.pickles import explained
 from grpo_top.formats.registry import with_fields
 from grpo_top.intake import Intake, recognise
+from grpo_top.records import FleetLook, SamplerLook
 from grpo_top.selection import Selection
 from grpo_top.sources.tree import Tree
 from grpo_top.sources.urls import is_url
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from grpo_top.snapshot import SourceFacts
     from grpo_top.sources.http import Network
 
+_LOOKS = (SamplerLook, FleetLook)
+"""Records that do not say that the run goes on."""
 SCAN_SECONDS = 1.0
 SMALL_FILE = 64 << 10
 FILES_AT_ONCE = 64
@@ -116,6 +119,8 @@ class Reading(ABC):
                     if source.rewritten or source.new_epoch:
                         self._begin_again(source)
                     self._take(source, of_source)
+                    if any(type(record) not in _LOOKS for record in of_source):
+                        source.hear(now, last)
                 in_time = time.perf_counter() <= deadline
                 if not last and isinstance(intake, Intake) and intake.caught_up:
                     break
@@ -158,6 +163,11 @@ class Reading(ABC):
     def files(self) -> int:
         """Sources that are read."""
         return len(self._intakes)
+
+    @property
+    def newest(self) -> float | None:
+        """When the newest of what the run wrote was written, as far as is known."""
+        return max((source.written for source in self._intakes if source.written is not None), default=None)
 
     @property
     def reading(self) -> float | None:
@@ -207,7 +217,7 @@ class Reading(ABC):
             )
         raise NothingReadable(
             f"{where}: no log of a known trainer among {looked} file{'s' if looked != 1 else ''}; "
-            f"looked for grpo-top/1, TRL and verl logs (see `grpo-top inspect {where}`)"
+            f"looked for logs of known trainers and trackers (see `grpo-top inspect {where}`; `grpo-top demo` shows one)"
         )
 
     @abstractmethod

@@ -230,6 +230,8 @@ class Part:
         self.unread = 0.0
         """Share of it that has not come yet."""
         self.rewritten = self.new_epoch = False
+        self.written: float | None = None
+        """See `SourceFacts.written`."""
         self._state, self._note = "waiting", ""
         self._fields: dict[str, str | None] = {}
 
@@ -243,6 +245,9 @@ class Part:
     def behind(self) -> int:
         """Bytes, of the source's own, that have not come yet."""
         return round(self.size * self.unread)
+
+    def hear(self, now: float, last: bool = False) -> None:
+        """Nothing: when it was written is told from the other end."""
 
     def find(self, location: Location) -> Rollout | None:
         """The rollout that lies there, with its text; OSError where it cannot be had."""
@@ -271,6 +276,7 @@ class Part:
             state="error" if broken else self._state,
             note=connection.note if broken else self._note,
             fields=self._fields,
+            written=self.written,
         )
 
     def named(self, skipped: Skipped) -> SkippedRecord:
@@ -283,6 +289,7 @@ class Part:
             integer(state.get(name)) or 0 for name in ("records", "bytes", "skipped")
         )
         self._state, self._note = text(state.get("state")) or "live", text(state.get("note")) or ""
+        self.written = number(state.get("written"))
         fields = state.get("fields")
         self._fields = {
             name: text(of) for name, of in (fields.items() if isinstance(fields, Mapping) else ())

@@ -140,6 +140,8 @@ class SourceFacts:
     """One line about `state` where it needs one."""
     fields: Mapping[str, str | None] = field(default_factory=dict)
     """Where its names were guessed or set by the user: its own names → what each is read as, None where it is not."""
+    written: float | None = None
+    """When the newest of what the run itself wrote there was written, as far as is known; seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

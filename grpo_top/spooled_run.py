@@ -217,6 +217,8 @@ def _state(told: Told) -> dict[str, Any]:
         "skipped": facts.skipped,
         "state": facts.state,
     }
+    if facts.written is not None:
+        fields["written"] = facts.written
     if facts.note:
         fields["note"] = facts.note
     if facts.fields:

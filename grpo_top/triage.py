@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 CAUSES: dict[str, frozenset[str]] = {
     "SAMPLER_DRIFT": frozenset(
         {
+            "REWARD_STREAK",
+            "REWARD_INCONSISTENT",
             "DEGENERATE_GROUPS",
             "NO_TRAINABLE_GROUPS",
             "LOW_TRAINABILITY",

@@ -17,7 +17,7 @@ import numpy as np
 from grpo_top import defects
 from grpo_top.columns import Column, Matrix
 from grpo_top.detectors.base import UNKNOWN
-from grpo_top.facts import RewardScale
+from grpo_top.facts import RewardScale, StepFacts
 from grpo_top.forks import fork
 from grpo_top.groups import Groups
 from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.detectors.base import Details, Detector, Verdict
-    from grpo_top.facts import StepFacts
 
 CHECKPOINT_EVERY = 16
 CATCHING_UP = 64
@@ -224,7 +223,8 @@ class Judge:
             state.first_step = facts.step
         state.step = facts.step
         state.judged += 1
-        self._facts = facts
+        # Without its rollouts: their arrays are parts of the history's, which would stay when these are made anew.
+        self._facts = StepFacts(facts.step, facts.run, facts.scale, facts.values)
         state.groups = self._groups.length
         if state.judged % (CHECKPOINT_EVERY * (4 if more > CATCHING_UP else 1)) == 0:
             self._checkpoints.append(fork(state))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, group_rows, some_rows
-from grpo_top.detectors.learnable import success_rate
+from grpo_top.detectors.learnable import steps_of_success, success_rate
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import SeriesDetector, lower_bound
 from grpo_top.snapshot import WINDOW, Status
@@ -187,8 +187,8 @@ class SparseReward(Detector):
         """Follow success and length over the late window."""
         success, tokens = success_rate(facts), facts.get("completion_tokens_mean")
         if success is not None:
-            self._success.add(success, facts.step, facts.stands_for("success_rate"))
-            self._rollouts.add(facts.get("rollouts") or 0.0, facts.step, facts.stands_for("success_rate"))
+            self._success.add(success, facts.step, steps_of_success(facts))
+            self._rollouts.add(facts.get("rollouts") or 0.0, facts.step, steps_of_success(facts))
         if tokens is not None:
             self._tokens.add(tokens, facts.step, facts.stands_for("completion_tokens_mean"))
         if facts.batch is not None:

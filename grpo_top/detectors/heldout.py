@@ -12,7 +12,7 @@ from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verd
 from grpo_top.detectors.leakage import Leakage
 from grpo_top.detectors.rules import ONE_SIDED_99, ordered_rows
 from grpo_top.snapshot import Status
-from grpo_top.streaming import Window, robust_deviation
+from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,10 @@ STEPS_BEFORE = 10
 POINTS_KEPT = 240
 """Evaluations, or means of several, that are kept of one suite; an even number."""
 SUITES_KEPT = 32
+LEAST_FREEDOM = 3
+"""Differences of evaluations, less one, from which they tell how noisy those are."""
+WIDE = 2.0
+"""Width of a reward range past which held-out values within 0 and 1 are not on its scale."""
 TOGETHER = 3
 """Evaluations that are averaged where held-out is said to sink."""
 
@@ -47,6 +51,7 @@ class Suite:
         self.evaluations = 0
         self.best = self.newest = Pair(0, -math.inf, -math.inf)
         self.highest_train = -math.inf
+        self._lowest = math.inf
         self._pairs: list[Pair] = []
         self._open: list[Pair] = []
         """Evaluations that will be one of `_pairs` together."""
@@ -58,6 +63,7 @@ class Suite:
         self.newest = pair
         self.best = pair if pair.heldout > self.best.heldout else self.best
         self.highest_train = max(self.highest_train, pair.train)
+        self._lowest = min(self._lowest, pair.heldout)
         self._open.append(pair)
         if len(self._open) >= self._together:
             self._pairs.append(_merged(self._open))
@@ -78,17 +84,26 @@ class Suite:
         first, last = _merged(pairs[:third]), _merged(pairs[-third:])
         return last.train - first.train, last.heldout - first.heldout
 
-    def chance(self, first: int, second: int) -> float:
+    def chance(self, first: int, second: int, newest: int = 0, of: int = 1) -> float:
         """What two means of so many evaluations may differ by though nothing changed: a one-sided 99% bound.
 
-        By how neighbouring evaluations differ, with Student's correction for how few of those there are.
+        By how neighbouring evaluations differ, the `newest` differences aside, with Student's correction for how
+        few of those there are. `of`: among how many means the one that is farthest off was picked.
         """
-        differences = np.diff([pair.heldout for pair in self.pairs])
-        if len(differences) < TOGETHER:
+        values = [pair.heldout for pair in self.pairs]
+        differences = np.diff(values[: len(values) - newest])
+        freedom = len(differences) - 1
+        if freedom < LEAST_FREEDOM:
             return 0.0
-        quantile = ONE_SIDED_99 * (1 + (ONE_SIDED_99**2 + 1) / (4 * len(differences)))
-        deviation = robust_deviation(differences) / math.sqrt(2)
+        quantile = math.sqrt(ONE_SIDED_99**2 + 2 * math.log(of))
+        quantile *= 1 + (quantile**2 + 1) / (4 * freedom)
+        deviation = float(differences.std(ddof=1)) / math.sqrt(2)
         return quantile * deviation * math.sqrt(1 / first + 1 / second)
+
+    def width(self, train_range: float) -> float:
+        """The range of its values: that of the reward, save where they are rates and the reward's scale is another."""
+        rate = self._lowest >= 0 and self.best.heldout <= 1
+        return 1.0 if rate and train_range > WIDE else train_range
 
     def best_and_last(self) -> tuple[Pair, Pair] | None:
         """Where held-out was best and where it is now, each the mean of 3 evaluations; None while there are few."""
@@ -255,7 +270,8 @@ class HeldoutFlat(Detector):
             if self._turned is not None:
                 self._worst, self._fell = name, False
                 best, last = self._turned
-                return Verdict(Status.WARN, (best.heldout - last.heldout) / width, self.sink, best.step)
+                sunk = (best.heldout - last.heldout) / suite.width(width)
+                return Verdict(Status.WARN, sunk, self.sink, best.step)
         gaps = {name: self._gap(suite, width) for name, suite in judged.items()}
         worst = max(gaps, key=lambda name: gaps[name])
         if gaps[worst] > 0:
@@ -264,16 +280,18 @@ class HeldoutFlat(Detector):
         for name, suite in judged.items():
             if self._falls(suite, width):
                 self._worst, self._fell = name, True
-                fallen = (suite.best.heldout - suite.newest.heldout) / width
+                fallen = (suite.best.heldout - suite.newest.heldout) / suite.width(width)
                 return Verdict(Status.WARN, fallen, self.fall, suite.best.step)
         return Verdict(Status.OK, 0.0, self.gap)
 
     def _gap(self, suite: Suite, width: float) -> float:
         """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
         train, heldout = suite.gains()
-        gap = (train - heldout) / width
         third = len(suite.pairs) // 3
-        risen = train >= self.train_rise * width and train - heldout >= suite.chance(third, third)
+        own = suite.width(width)
+        train, heldout = train / width, heldout / own
+        gap = train - heldout
+        risen = train >= self.train_rise and gap * own >= suite.chance(third, third)
         return gap if risen and heldout <= self.little * train and gap >= self.gap else 0.0
 
     def _sunk(self, suite: Suite, width: float) -> tuple[Pair, Pair] | None:
@@ -282,13 +300,15 @@ class HeldoutFlat(Detector):
         if found is None:
             return None
         best, last = found
-        sunk = best.heldout - last.heldout >= max(self.sink * width, suite.chance(TOGETHER, TOGETHER))
+        chance = suite.chance(TOGETHER, TOGETHER, of=len(suite.pairs) // TOGETHER)
+        sunk = best.heldout - last.heldout >= max(self.sink * suite.width(width), chance)
         return found if sunk and last.train - best.train >= self.train_rise * width else None
 
     def _falls(self, suite: Suite, width: float) -> bool:
         newest = suite.newest
+        chance = suite.chance(1, 1, newest=1, of=len(suite.pairs) - 1)
         return (
-            suite.best.heldout - newest.heldout >= max(self.fall * width, suite.chance(1, 1))
+            suite.best.heldout - newest.heldout >= max(self.fall * suite.width(width), chance)
             and newest.train >= suite.highest_train
             and newest.heldout < float(np.median([pair.heldout for pair in suite.pairs[:-1]]))
         )

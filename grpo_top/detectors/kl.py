@@ -26,7 +26,7 @@ UPSTREAM_FIRST = (
     "seen here, and seldom what is wrong"
 )
 AHEAD = 3
-"""Times its growth over a window that KL grows over the next one: of a policy that moves steadily it grows as the square."""
+"""Times its growth over a window that KL grows over the next one: it grows as the square of a steady movement."""
 ENOUGH = 10
 """Rows that a mean may be judged by before the late window is full."""
 LIMITS = {"duplicate_frac": 0.9, "repetition_frac": 0.1}

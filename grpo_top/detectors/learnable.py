@@ -41,6 +41,12 @@ def success_rate(facts: StepFacts) -> float | None:
     return 0.0 if mean == 0 and spread == 0 else 1.0
 
 
+def steps_of_success(facts: StepFacts) -> int:
+    """Steps that `success_rate` averages over."""
+    known = facts.get("success_rate") is not None
+    return facts.stands_for("success_rate" if known else "reward_mean")
+
+
 @dataclass(slots=True)
 class Start:
     """The first rollouts of a part of the run, until there are enough of them to judge, and its success since."""
@@ -195,7 +201,7 @@ class BaseSuccessZero(Detector):
             rate = success_rate(facts)
             if rate is not None:
                 self._note(facts.step)
-                steps = facts.stands_for("success_rate")
+                steps = steps_of_success(facts)
                 per_step = self.rollouts / STEPS_WITHOUT_ROLLOUTS
                 enough = _Enough(self.rollouts, 1)
                 rollouts = round(per_step * steps)

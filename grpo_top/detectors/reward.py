@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from grpo_top.facts import StepFacts
 
 TEXTS_COUNTED = 1000
+CHANCE = 1e-3
+"""Chance under which a policy does not come to earn the top reward every time."""
+STEPS_OF_CHANCE = 2
+"""Steps' worth of rollouts that the chance is taken over: how long a policy then stays there says nothing."""
 
 
 class RewardStreak(Detector):
@@ -67,7 +71,8 @@ class RewardStreak(Detector):
             "Fires once all train rollouts of the last steps, `threshold` of them or more over `groups` groups, "
             "have one identical reward while a group holds different texts. It has to come at a stroke: where "
             "half of the groups had no spread before (`flat_before`), or where the reward is the top of its "
-            "range and the steps before were already at `near_top` of it, the policy got there by itself, and "
+            "range, the steps before were already at `near_top` of it, and a policy that fails half as often as then "
+            "could earn it that often in a row (0.1%), the policy got there by itself, and "
             "DEGENERATE_GROUPS or SATURATED_REWARD says so. Judged by whole steps, so that the order of the log "
             "does not matter."
         ),
@@ -110,8 +115,8 @@ class RewardStreak(Detector):
         self._texts_differ = False
         self._before = Window(5)
         """Mean rewards of the last steps that had more than one reward."""
-        self._flat = Window(5)
-        """Their shares of groups without spread."""
+        self._flat, self._top = Window(5), Window(5)
+        """Their shares of groups without spread, and of rewards at the top."""
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -133,6 +138,7 @@ class RewardStreak(Detector):
             mean = facts.get("reward_mean") if batch.all_known else None
             self._before.add(float(rewards.mean()) if mean is None else mean, facts.step)
             self._flat.add(facts.get("zero_variance_group_frac") or 0.0, facts.step)
+            self._top.add(facts.get("reward_max_share") or 0.0, facts.step)
         if batch.distinct_texts is None:
             return UNKNOWN
         if same:
@@ -143,14 +149,14 @@ class RewardStreak(Detector):
         length = self._rollouts.update(same, facts.step, len(rewards))
         groups = self._groups.update(same, facts.step, batch.groups)
         value = Verdict(Status.OK, float(length), self.threshold, self._rollouts.since)
-        if not self._texts_differ or self._came_by_and_by(facts):
+        if not self._texts_differ or self._came_by_and_by(facts, len(rewards)):
             return value
         if length >= self.threshold and groups >= self.groups:
             return value._replace(status=Status.FAIL)
         near = length >= self.threshold / 2 and groups >= self.groups / 2
         return value._replace(status=Status.WATCH if near else Status.OK)
 
-    def _came_by_and_by(self, facts: StepFacts) -> bool:
+    def _came_by_and_by(self, facts: StepFacts, rollouts: int) -> bool:
         """Whether the steps before had lost their spread already, or had nearly reached the top where it is."""
         if not len(self._before):
             return False
@@ -159,7 +165,9 @@ class RewardStreak(Detector):
         limits = facts.scale.range(facts.run)
         if limits is None or limits[1] <= limits[0] or self._reward < limits[1] - 1e-9:
             return False
-        return (self._before.mean - limits[0]) / (limits[1] - limits[0]) >= self.near_top
+        near = (self._before.mean - limits[0]) / (limits[1] - limits[0]) >= self.near_top
+        in_a_row = min(self._rollouts.length, STEPS_OF_CHANCE * max(self.threshold, rollouts))
+        return near and ((1 + self._top.mean) / 2) ** in_a_row >= CHANCE
 
     def describe(self, facts: StepFacts) -> Details:
         """How long the streak is, over how many texts, and what the verifier still says."""

@@ -44,7 +44,7 @@ async def test_before_there_is_a_log_the_screen_says_what_it_looks_for_and_where
 
     assert "? waiting" in shown[0]
     assert shown[2].startswith(f"  ? No data yet   looking for a trainer's log in {tmp_path}"[:100])
-    assert "grpo-top/1, TRL and verl logs are known" in shown[3]
+    assert "a file that appears later is found" in shown[3]
     assert not any("╭" in line for line in shown)
 
 

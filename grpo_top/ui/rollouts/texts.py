@@ -122,13 +122,14 @@ class Texts(Generic[T]):
         rows: Iterable[int],
         read: Callable[[int], Rollout | Gone],
         take: Callable[[list[tuple[int, T]]], object],
+        seconds: float = SLICE_SECONDS,
     ) -> None:
-        """Read rows and hand what is found to `take`, in slices. For a thread that may wait for a disk."""
+        """Read rows and hand what is found to `take`, in slices of so long. For a thread that may wait for a disk."""
         found: list[tuple[int, T]] = []
         begun = time.monotonic()
         for row in rows:
             found.append((row, self._make(_read(read, row))))
-            if time.monotonic() - begun > SLICE_SECONDS:
+            if time.monotonic() - begun > seconds:
                 take(found)
                 found, begun = [], time.monotonic()
         if found:

@@ -23,6 +23,7 @@ from grpo_top.ui.panels.catalogue import PANELS, next_of_stage, panel_of
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.widgets.banner import Banner
 from grpo_top.ui.widgets.findings_list import FindingsList
+from grpo_top.ui.widgets.first_run import FirstRun
 from grpo_top.ui.widgets.fleet_box import FleetBox
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.latest_groups import LatestGroups
@@ -160,6 +161,7 @@ class MonitorScreen(RunScreen):
                 yield FindingsList()
                 yield FleetBox("fleet-beside")
                 yield LatestGroups()
+        yield FirstRun(self.grpo_top.where)
         yield MetricTable()
         yield FleetBox("fleet-below")
         yield Sentence()
@@ -174,6 +176,10 @@ class MonitorScreen(RunScreen):
         self._show_fleet(view, kind)
         self.query_one("#grid").display = kind == "panels" and view.step is not None
         self.query_one(MetricTable).display = kind == "rows" and view.step is not None
+        first_run = self.query_one(FirstRun)
+        first_run.display = view.step is None and not view.snapshot.sources and kind != "sentence"
+        if first_run.display:
+            first_run.show(view)
         if kind == "sentence":
             self.query_one(Sentence).show(view)
         elif kind == "rows":

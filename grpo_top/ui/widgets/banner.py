@@ -210,10 +210,7 @@ def _nothing_yet(view: View, where: Sequence[str], glyphs: Glyphs) -> list[Row]:
     places = ", ".join(safe(place) for place in where) or "the given place"
     sources = view.snapshot.sources
     if not sources:
-        looked = len(view.snapshot.left_out)
-        second = "grpo-top/1, TRL and verl logs are known; a file that appears later is found"
-        if looked:
-            second = f"{safe(view.snapshot.left_out[0])}; {second}"
+        second = "a file that appears later is found"
         return [
             [
                 (f"  {glyphs.unknown} No data yet   ", "info bold"),

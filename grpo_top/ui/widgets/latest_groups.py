@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _STEP, _MEAN, _SIGMA, _TEXTS = 4, 6, 7, 7
 _LEAST_PROMPT, _MOST_STRIP = 9, 16
 _KEPT = 512
+_SLICE_SECONDS = 0.25
+"""Prompts that come within this time are drawn together: each drawing is of the whole box."""
 _ABOVE = 2
 """Rows above the first group: the border and the header."""
 
@@ -112,7 +114,9 @@ class LatestGroups(ViewRows):
             self.app.call_from_thread(self._keep, found)
 
         self.run_worker(
-            lambda: self._prompts.read(wanted, view.snapshot.read, take), thread=True, group="prompts"
+            lambda: self._prompts.read(wanted, view.snapshot.read, take, _SLICE_SECONDS),
+            thread=True,
+            group="prompts",
         )
 
     def _keep(self, found: list[tuple[int, str]]) -> None:

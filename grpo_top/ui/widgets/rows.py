@@ -13,6 +13,7 @@ from grpo_top.ui.widgets.runs import changed_spans, merged
 from grpo_top.ui.widgets.strips import line, runs_to_parts
 
 if TYPE_CHECKING:
+    from rich.style import Style
     from textual.strip import Strip
 
     from grpo_top.ui.widgets.strips import Run
@@ -29,6 +30,8 @@ class Rows(Widget):
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
         self._rows: list[Row] = []
+        self._base: Style | None = None
+        """The widget's own style, which is dear to ask for with every row; None where it may have changed."""
         self._made_for = (0, 0)
         """The size that the rows are for: a layout may change it before anybody asks for other rows."""
 
@@ -60,6 +63,11 @@ class Rows(Widget):
         """What a row says, as it is drawn; empty where there is none."""
         return "".join(text for text, _ in self._rows[y]) if 0 <= y < len(self._rows) else ""
 
+    def notify_style_update(self) -> None:
+        """Ask for the style anew, of which Textual says here that it may have changed."""
+        super().notify_style_update()
+        self._base = None
+
     def on_resize(self) -> None:
         """Make the rows for the new size."""
         self._rows = self._filled(*self.size)
@@ -72,7 +80,9 @@ class Rows(Widget):
             self._rows = self._filled(width, height)
         row = self._rows[y] if y < len(self._rows) else []
         parts = runs_to_parts(row, styles_of(self.app))
-        return line(width, *parts, base=self.rich_style, ellipsis=glyphs_of(self.app).ellipsis)
+        if self._base is None:
+            self._base = self.rich_style
+        return line(width, *parts, base=self._base, ellipsis=glyphs_of(self.app).ellipsis)
 
     def _filled(self, width: int, height: int) -> list[Row]:
         self._made_for = (width, height)

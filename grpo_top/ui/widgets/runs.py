@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 def width_of(runs: Iterable[Run]) -> int:
     """Cells that runs take."""
-    return sum(cell_len(text) for text, _ in runs)
+    return sum([_cells_of(text) for text, _ in runs])
+
+
+def _cells_of(text: str) -> int:
+    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def cut(runs: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Row:
@@ -29,7 +33,7 @@ def cut(runs: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Ro
     kept: Row = []
     room = width
     for text, role in runs:
-        size = cell_len(text)
+        size = _cells_of(text)
         if size < room:
             kept.append((text, role))
             room -= size
@@ -101,7 +105,7 @@ def _cells(runs: Sequence[Run], width: int) -> list[Run] | None:
     """One (character, role) a cell; None where characters are not one cell each, or are too many."""
     cells: list[Run] = []
     for text, role in runs:
-        if cell_len(text) != len(text):
+        if _cells_of(text) != len(text):
             return None
         blank = "" if _has_no_ground(role) else role
         cells += [(character, blank if character == " " else role) for character in text]

@@ -37,6 +37,8 @@ def sentence(view: View) -> tuple[Status, str]:
     if view.error:
         return Status.FAIL, f"reading stopped: {safe(view.error)}"
     if view.step is None:
+        if not view.snapshot.sources:
+            return Status.UNKNOWN, "no log found yet; `grpo-top demo` shows a recorded run"
         return Status.UNKNOWN, "no step has been read yet"
     first = view.first_cause()
     if first is not None:
