@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOOKED_FOR = (
-    "logs of TRL, verl, prime-rl, verifiers, ART, rLLM, Atropos, miles, ms-swift, tinker, NeMo-RL, SkyRL, AReaL, "
-    "OpenRLHF and torchforge",
+    "logs of TRL, verl, prime-rl, verifiers, ART, rLLM, Atropos, miles, ms-swift, tinker, NeMo-RL, SkyRL",
+    "logs of AReaL, OpenRLHF and torchforge",
     "TensorBoard, W&B (offline), trackio, MLflow and SwanLab; request logs of vLLM and SGLang",
     "JSON lines and CSV with a step and a reward; grpo-top/1, which any training loop can write",
 )

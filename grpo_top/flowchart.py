@@ -59,7 +59,7 @@ def _answer(snapshot: Snapshot, stage: StageState) -> Answer:
     if stage.status == Status.UNKNOWN:
         return Answer(stage.stage, question, "?", _unknown(snapshot, stage.stage), "")
     watched = [id_ for id_ in snapshot.watches if snapshot.tracks[id_].stage == stage.stage]
-    says = _quiet(snapshot, stage.stage)
+    says = ", ".join(filter(None, (_quiet(snapshot, stage.stage), _not_asked(snapshot, stage))))
     if not watched:
         return Answer(stage.stage, question, "no", says, "")
     crossed = f"{', '.join(watched)} past a limit, not yet for long"
@@ -71,6 +71,12 @@ def _then(finding: Finding, snapshot: Snapshot) -> str:
         return f"follows from {finding.caused_by}"
     first = "stop here first. " if finding.id == snapshot.first_cause else ""
     return first + (finding.try_next[0] if finding.try_next else "")
+
+
+def _not_asked(snapshot: Snapshot, stage: StageState) -> str:
+    """How much of the question the answer leaves open."""
+    checks = sum(track.stage == stage.stage for track in snapshot.tracks.values())
+    return f"{len(stage.unknown)} of {checks} checks cannot be made" if stage.unknown else ""
 
 
 def _unknown(snapshot: Snapshot, stage: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -40,36 +40,31 @@ class Groups:
         self.first = 0
         """Rows before it were let go."""
         self._columns = {name: Column(dtype) for name, dtype in GROUP_COLUMNS.items()}
-        self._waiting: list[dict[str, NDArray[Any]]] = []
+        self._waiting: list[_OfStep] = []
 
     @property
     def columns(self) -> Mapping[str, Column]:
         """The columns as they stand."""
         if self._waiting:
             waiting, self._waiting = self._waiting, []
-            for name, column in self._columns.items():
-                column.extend(np.concatenate([of_step[name] for of_step in waiting]))
+            for name, values in _joined(waiting).items():
+                self._columns[name].extend(values)
         return self._columns
 
     def add(self, step: int, batch: Batch) -> None:
         """Append the groups of a step, whose successes are known by now."""
-        passed, of = batch.passed_of
-        flat = batch.flat.astype(np.int8)
-        if not batch.judged.all():
-            flat[~batch.judged] = -1
-        distinct = batch.distinct_texts
         self._waiting.append(
-            {
-                "step": np.full(batch.groups, step),
-                "group": np.arange(batch.groups),
-                "first_row": batch.rows[batch.group_first],
-                "size": batch.group_size,
-                "mean": batch.group_mean,
-                "std": batch.group_std,
-                "flat": flat,
-                "texts": np.full(batch.groups, -1) if distinct is None else distinct,
-                "passed": passed if of.all() else np.where(of > 0, passed, -1),
-            }
+            _OfStep(
+                step,
+                batch.rows[batch.group_first],
+                batch.group_size,
+                batch.group_mean,
+                batch.group_std,
+                batch.judged,
+                batch.flat,
+                batch.distinct_texts,
+                *batch.passed_of,
+            )
         )
         self.length += batch.groups
         if len(self._waiting) >= TOGETHER:
@@ -86,3 +81,39 @@ class Groups:
         for column in self.columns.values():
             column.cut(length)
         self.length = min(length, self.length)
+
+
+class _OfStep(NamedTuple):
+    """The groups of one step, one element a group."""
+
+    step: int
+    first_row: NDArray[np.int64]
+    size: NDArray[np.int64]
+    mean: NDArray[np.float64]
+    std: NDArray[np.float64]
+    judged: NDArray[np.bool_]
+    flat: NDArray[np.bool_]
+    texts: NDArray[np.int64] | None
+    passed: NDArray[np.int64]
+    known: NDArray[np.int64]
+    """Rollouts of which success is known."""
+
+
+def _joined(steps: list[_OfStep]) -> dict[str, NDArray[Any]]:
+    """The columns of the groups of some steps."""
+    groups = [len(of.size) for of in steps]
+    step, *columns = zip(*steps, strict=True)
+    texts = [np.full(len(of.size), -1) if of.texts is None else of.texts for of in steps]
+    columns[6] = tuple(texts)
+    first_row, size, mean, std, judged, flat, distinct, passed, known = map(np.concatenate, columns)
+    return {
+        "step": np.repeat(step, groups),
+        "group": np.concatenate([np.arange(count) for count in groups]),
+        "first_row": first_row,
+        "size": size,
+        "mean": mean,
+        "std": std,
+        "flat": np.where(judged, flat, -1),
+        "texts": distinct,
+        "passed": np.where(known > 0, passed, -1),
+    }

@@ -178,10 +178,7 @@ class Intake:
 
     def _read_lines(self, tail: Tail, last: bool) -> list[Record] | None:
         lines = tail.read(PIECE_BYTES)
-        records: list[Record] = [
-            Skipped(f"line of {long.length:,} bytes, longer than is read", long.offset)
-            for long in tail.take_skipped()
-        ]
+        records: list[Record] = _too_long(tail)
         if tail.epoch != self._epoch:
             self._epoch = tail.epoch
             self.new_epoch = self.records > 0
@@ -192,6 +189,7 @@ class Intake:
             records += self.reader.feed(lines)
         elif last or self._stands_still():
             final = self._unfinished_line(tail)
+            records += _too_long(tail)
             if final is not None:
                 records += self.reader.feed(final)
             records += self.reader.end() if last else self.reader.idle()
@@ -249,6 +247,14 @@ class Intake:
         self.skipped += skipped
         self.records += len(records) - skipped
         return records
+
+
+def _too_long(tail: Tail) -> list[Record]:
+    """The lines that were let go since the last call."""
+    return [
+        Skipped(f"line of {long.length:,} bytes, longer than is read", long.offset)
+        for long in tail.take_skipped()
+    ]
 
 
 def recognise(

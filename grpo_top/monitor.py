@@ -240,6 +240,9 @@ class Monitor(Reading):
             self._gathered, self._gathered_rollouts = [], 0
 
 
+LONGEST_HOLD = 0.1
+
+
 class LiveMonitor(threading.Thread):
     """The monitor's own thread: reads as things appear and hands over the newest Snapshot."""
 
@@ -251,6 +254,8 @@ class LiveMonitor(threading.Thread):
         self._on_snapshot = on_snapshot
         self._poll_seconds = poll_seconds
         self._stopping = threading.Event()
+        self._may_read = threading.Event()
+        self._may_read.set()
         self.error: BaseException | None = None
 
     def run(self) -> None:
@@ -260,7 +265,8 @@ class LiveMonitor(threading.Thread):
             published = -1
             last_time = 0.0
             while not self._stopping.is_set():
-                came = self._monitor.poll(0.03)
+                self._may_read.wait(LONGEST_HOLD)
+                came = self._monitor.poll(0.01)
                 self._monitor.watch_silence()
                 now = time.monotonic()
                 version = self._monitor.ledger.version
@@ -274,6 +280,14 @@ class LiveMonitor(threading.Thread):
         except Exception as error:
             self.error = error
 
+    def hold(self) -> None:
+        """Read nothing for a moment: whoever waits for a key's answer needs the processor more."""
+        self._may_read.clear()
+
+    def go_on(self) -> None:
+        """Read on after `hold`; it goes on by itself after LONGEST_HOLD seconds."""
+        self._may_read.set()
+
     def _pause(self) -> float:
         """Seconds until more is read of a run that is growing: the more files, the more is gathered first."""
         return min(self._poll_seconds, 0.02 + self._monitor.files / 1000)
@@ -281,5 +295,6 @@ class LiveMonitor(threading.Thread):
     def stop(self) -> None:
         """Stop reading; returns once the thread has ended."""
         self._stopping.set()
+        self.go_on()
         self.join(timeout=2)
         self._monitor.close()

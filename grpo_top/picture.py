@@ -98,7 +98,7 @@ def picture(
         sources=sources,
         left_out=left_out,
         series=series,
-        triage=triage.stages(statuses, findings),
+        triage=triage.stages(statuses, findings, needs),
         first_cause=first,
         findings=findings,
         watches=tuple(id_ for id_, (_, status) in statuses.items() if status == Status.WATCH),

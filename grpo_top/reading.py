@@ -91,6 +91,8 @@ class Reading(ABC):
         """Files that no format reads, as far as is known → the size at which they were last looked at."""
         self._of_no_interest: set[Path] = set()
         """Those of them that a format knows, and need not be told of."""
+        self.looked_at = 0
+        """Files that have been looked at so far: what is to be seen of a large place while it is opened."""
         self._next_scan = 0.0
         self._turn = 0
         self._polls = 0
@@ -217,7 +219,7 @@ class Reading(ABC):
             )
         raise NothingReadable(
             f"{where}: no log of a known trainer among {looked} file{'s' if looked != 1 else ''}; "
-            f"looked for logs of known trainers and trackers (see `grpo-top inspect {where}`; `grpo-top demo` shows one)"
+            f"looked for logs of known trainers and trackers (see `grpo-top inspect {where}`; or `grpo-top demo`)"
         )
 
     @abstractmethod
@@ -232,6 +234,7 @@ class Reading(ABC):
         new = self.tree.scan()
         grown = [path for path, size in self._unknown.items() if size < SMALL_FILE and _size(path) != size]
         for path in (*new, *grown):
+            self.looked_at += 1
             found = recognise(path, self._format_name, self._formats)
             if found is None or found[1].feed == "none":
                 # It is looked at again while it is so small that its first bytes may not have said what it is.

@@ -77,6 +77,7 @@ def check_object(
                 "name": stage.name,
                 "status": stage.status.word if stage.status != Status.INFO else "ok",
                 "findings": list(stage.findings),
+                "unknown": list(stage.unknown),
             }
             for stage in snapshot.triage
         ],

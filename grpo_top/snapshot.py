@@ -212,6 +212,8 @@ class StageState:
     status: Status
     findings: tuple[str, ...]
     """Ids of its active findings."""
+    unknown: tuple[str, ...] = ()
+    """Ids of its detectors that could not judge, because the log lacks what they need: an `ok` says nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,11 +146,25 @@ TEN_THINGS: tuple[Item, ...] = (
 """What a run should log, and which series and columns show that it does."""
 
 
-def stages(statuses: Mapping[str, tuple[int, Status]], findings: Iterable[Finding]) -> tuple[StageState, ...]:
+OPTIONAL = frozenset({"hand_scores"})
+"""What no log is expected to hold: a check that lacks it alone is not one that could have been made."""
+
+
+def stages(
+    statuses: Mapping[str, tuple[int, Status]],
+    findings: Iterable[Finding],
+    needs: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[StageState, ...]:
     """Each stage as the worst of its detectors; `statuses` maps a detector's id to its stage and status.
 
-    A stage is `ok` only where a detector of it could judge: data that is missing never makes one.
+    A stage is `ok` only where a detector of it could judge: data that is missing never makes one. Those that could not
+    for lack of what `needs` says are named beside it.
     """
+    blind = [
+        (stage, id_)
+        for id_, (stage, status) in statuses.items()
+        if status == Status.UNKNOWN and not OPTIONAL.issuperset((needs or {}).get(id_, ()))
+    ]
     active = [finding for finding in findings if finding.active]
     worst: dict[int, Status] = {}
     for stage, status in statuses.values():
@@ -163,6 +177,7 @@ def stages(statuses: Mapping[str, tuple[int, Status]], findings: Iterable[Findin
                 name=name,
                 status=worst.get(number, Status.UNKNOWN),
                 findings=tuple(finding.id for finding in active if finding.stage == number),
+                unknown=tuple(id_ for stage, id_ in blind if stage == number),
             )
         )
     return tuple(found)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_top.batch import Batch
-from grpo_top.facts import RewardScale, RunState
+from grpo_top.facts import RewardScale, RunState, StepFacts
 from grpo_top.history import History
 from grpo_top.measure import measure
 from grpo_top.records import Rollout, Success
@@ -154,3 +154,36 @@ def test_where_flat_groups_never_reach_the_log_their_share_is_unknown() -> None:
     found = measured(batch_of([[0.0, 1.0], [1.0, 0.0]]), run)
     assert not {"zero_variance_group_frac", "trainable_ratio", "all_fail_group_frac"} & found.keys()
     assert found["group_reward_std_mean"] == 0.5
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=12))
+def test_flags_are_told_apart(parsed: list[bool | None]) -> None:
+    flags = batch_of([[0.0] * len(parsed)], parsed=parsed).flags("parsed")
+    known = [value for value in parsed if value is not None]
+    assert flags.yes.tolist() == [value is True for value in parsed]
+    assert flags.no.tolist() == [value is False for value in parsed]
+    assert (flags.hits, flags.of) == (known.count(True), len(known))
+    assert (flags.known is None) == (None not in parsed)
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", None]), min_size=1, max_size=12))
+def test_the_different_values_of_a_column_are_found(families: list[str | None]) -> None:
+    batch = batch_of([[0.0] * len(families)], family=families)
+    names = {None if number < 0 else batch.names("family")[number] for number in batch.distinct("family")}
+    assert names == set(families)
+    ids = batch.column("family")
+    assert batch.extent("family") == (ids.min(), ids.max())
+    assert batch.part_ids["family"].tolist() == (ids + 1).tolist()
+
+
+def test_texts_differ_where_all_are_known_and_no_two_are_equal() -> None:
+    for texts, differ in ((["a", "b"], True), (["a", "a"], False), (["a", None], False)):
+        assert batch_of([[0.0, 1.0]], completion=texts).texts_differ is differ
+
+
+def test_series_in_braces_are_found_by_what_the_braces_hold() -> None:
+    facts = StepFacts(
+        1, RunState(), RewardScale(), {"kl": 0.1, "component_mean{a}": 1.0, "component_mean{b{c}}": 2.0}
+    )
+    assert facts.braced("component_mean") == {"a": 1.0, "b{c}": 2.0}
+    assert facts.braced("kl") == {}

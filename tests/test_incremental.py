@@ -93,7 +93,7 @@ def assert_judged_alike(events: Sequence[Sequence[Record]], at: Iterable[int]) -
 
 
 @given(seed=st.integers(0, 2**32), steps=st.integers(1, 40), late=st.integers(0, 5), at=st.floats(0, 1))
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=8, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 def test_any_run_is_judged_alike_step_by_step_and_at_once(
     seed: int, steps: int, late: int, at: float
 ) -> None:

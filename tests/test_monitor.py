@@ -86,7 +86,7 @@ def test_a_directory_that_grows_file_by_file_equals_the_finished_one(tmp_path: P
     assert comparable(monitor.snapshot(finished=True)) == comparable(read(source))
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False))
 def test_verdicts_are_the_same_in_whatever_order_the_records_of_later_steps_come(
     tmp_path_factory: pytest.TempPathFactory, rng: random.Random

@@ -47,10 +47,31 @@ def test_a_window_holds_the_newest_values(values: list[float], size: int) -> Non
     assert window.first_step == window.steps[0]
 
 
+@given(series, st.integers(1, 30))
+def test_a_window_tells_where_something_held(values: list[float], size: int) -> None:
+    window = Window(size)
+    for step, value in enumerate(values):
+        window.add(value, 10 * step)
+    newest = list(enumerate(values))[-size:]
+    assert window.where(lambda value: value > 0) == [10 * step for step, value in newest if value > 0]
+    assert window.newest(3) == [value for _, value in newest][-3:]
+    assert (window.first, window.last_step) == (newest[0][1], 10 * newest[-1][0])
+
+
 def test_an_empty_window_knows_nothing() -> None:
     window = Window(5)
     assert all(math.isnan(value) for value in (window.mean, window.median, window.minimum, window.maximum))
     assert (window.last, window.first_step, window.full, len(window)) == (None, None, False, 0)
+    assert math.isnan(window.first)
+    assert (window.last_step, window.where(bool), window.newest(3)) == (None, [], [])
+
+
+def test_a_window_that_is_cleared_begins_anew() -> None:
+    window = Window(20)
+    window.add(1.0, 10, steps=10)
+    window.clear()
+    window.add(2.0, 11)
+    assert (window.values.tolist(), window.span) == ([2.0], 1)
 
 
 def test_a_row_that_stands_for_several_steps_counts_as_many() -> None:

@@ -157,9 +157,9 @@ class RewardCollapse(SeriesDetector):
         if len(self._series) < self.min_steps + FALL_ROWS - 1 or value > sorted(self._late)[FALL_ROWS - 1]:
             return  # only rows of the fall itself can lie as low as a value that is far below those before
         rows = self._series.values[-(WINDOW + FALL_ROWS - 1) : -(FALL_ROWS - 1)]
-        before = float(np.median(rows))
+        before, noise = _level(rows)
         covered = self.share * (self._highest - self._lowest)
-        fall = max(self.deviations * _noise(rows), covered, self._least_fall(facts))
+        fall = max(self.deviations * noise, covered, self._least_fall(facts))
         if value <= before - fall and not self._parts.other_tasks(FALL_ROWS, fall):
             self._before, self._mark = before, before - fall
             self._parts.mark(FALL_ROWS)
@@ -190,7 +190,12 @@ class RewardCollapse(SeriesDetector):
         return 0.1 * scale
 
 
-def _noise(rows: NDArray[np.float64]) -> float:
-    """Robust deviation of rewards, around their trend where they had one: what a run has learned is no noise."""
-    line = theil_sen(rows) * np.arange(len(rows))
-    return min(robust_deviation(rows), robust_deviation(rows - line))
+def _level(rows: NDArray[np.float64]) -> tuple[float, float]:
+    """What rewards have come to, and their robust deviation: around their trend where that explains most of it."""
+    middle, deviation = float(np.median(rows)), robust_deviation(rows)
+    slope = theil_sen(rows)
+    around = rows - slope * (np.arange(len(rows)) - (len(rows) - 1) / 2)
+    left = robust_deviation(around)
+    if slope <= 0 or left > deviation / 2:
+        return middle, deviation
+    return float(np.median(around)) + slope * (len(rows) - 1) / 2, left

@@ -11,7 +11,7 @@ from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict
 from grpo_top.detectors.rules import sustained
 from grpo_top.detectors.scale import RewardScaleShift
-from grpo_top.detectors.tasks import RecentRows, first_of_equal
+from grpo_top.detectors.tasks import RecentRows, count_different, first_of_equal
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow, Window
 
@@ -31,6 +31,8 @@ SAMPLING_SLACK = 4
 """Standard errors by which a sample's mean is allowed to be off."""
 _MIX = np.int64(0x2545F4914F6CDD1D)
 """An odd number: what is multiplied by it is spread over all 64 bits, so that keys do not meet by chance."""
+SLOW = 0.25
+"""Share of the tolerance that is allowed for each step between two rewards: weights may be annealed."""
 SAME_LENGTH = 0.005
 """Relative difference of mean lengths up to which rollouts are taken to be all of their step's."""
 
@@ -57,18 +59,24 @@ class Compared:
         self.pairs: deque[Pair] = deque(maxlen=KEPT_PAIRS)
 
     def add(
-        self, batch: Batch, firsts: NDArray[np.int64], rows: NDArray[np.int64], step: int, tolerance: float
+        self,
+        batch: Batch,
+        answer: str,
+        earlier: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        step: int,
+        tolerance: float,
     ) -> None:
-        """Take one step in: the row of the first rollout with the answer of each, and of each its own."""
-        again = firsts != rows
-        repeats, found = int(np.count_nonzero(again)), 0
-        if repeats:
-            both = firsts[again], rows[again]
-            apart = np.maximum(np.abs(batch.at("step", both[0]) - batch.at("step", both[1])), 1)
-            differ = np.abs(batch.at("reward", both[0]) - batch.at("reward", both[1])) > tolerance * apart
-            found = int(np.count_nonzero(differ))
-            if found:
-                self._note(batch, *(of[differ][-KEPT_PAIRS:] for of in both))
+        """Take the rows of one step in, beside those of earlier ones; `answer` is the column of their answers."""
+        both, before = np.concatenate((earlier, rows)), len(earlier)
+        answers = batch.at(answer, both)
+        if not answers.all():  # what is 0 is no answer
+            before = int(np.count_nonzero(answers[:before]))
+            both, answers = both[answers != 0], answers[answers != 0]
+        keys = answers ^ (batch.at("task", both) * _MIX + batch.at("reward_version", both)) * _MIX
+        different = count_different(keys)
+        repeats = len(keys) - before - (different - count_different(keys[:before]))
+        found = self._differing(batch, both, keys, different, before, tolerance) if repeats else 0
         self.window.add(found, repeats, step)
         self.repeats += repeats
         self.differing += found
@@ -78,9 +86,29 @@ class Compared:
         """(differing, repeats) of the run before the present window."""
         return self.differing - self.window.hits, self.repeats - self.window.items
 
-    def _note(self, batch: Batch, *both: NDArray[np.int64]) -> None:
-        told = (batch.at(name, rows).tolist() for name in ("reward", "step") for rows in both)
-        self.pairs.extend(map(Pair._make, zip(*(rows.tolist() for rows in both), *told, strict=True)))
+    def _differing(
+        self,
+        batch: Batch,
+        rows: NDArray[np.int64],
+        keys: NDArray[np.int64],
+        different: int,
+        before: int,
+        tolerance: float,
+    ) -> int:
+        """How many rollouts, those `before` left out, earned something else than the first one of their key."""
+        rewards = batch.at("reward", rows)
+        if count_different(keys ^ rewards.view(np.int64) * _MIX) == different:
+            return 0  # as in most steps: what is equal earned the same, to the last bit
+        firsts = first_of_equal(keys)
+        steps = batch.at("step", rows)
+        allowed = tolerance * (1 + SLOW * (steps - steps[firsts]))
+        differ = np.flatnonzero(np.abs(rewards[firsts] - rewards) > allowed)
+        differ = differ[differ >= before]
+        newest = differ[-KEPT_PAIRS:]
+        both = rows[firsts[newest]], rows[newest]
+        told = (batch.at(name, of).tolist() for name in ("reward", "step") for of in both)
+        self.pairs.extend(map(Pair._make, zip(*(of.tolist() for of in both), *told, strict=True)))
+        return len(differ)
 
 
 class RewardInconsistent(Detector):
@@ -93,11 +121,7 @@ class RewardInconsistent(Detector):
     needs = ("rollouts", "distinct_texts_mean")
     knobs = (
         Knob("threshold", 5, "pairs of rollouts within 20 steps that should have earned the same"),
-        Knob(
-            "tolerance",
-            0.01,
-            "share of the reward range by which two rewards may differ, a step between them",
-        ),
+        Knob("tolerance", 0.01, "share of the reward range by which two rewards of one step may differ"),
         Knob("repeats", 20, "answers that came again before raw verifier output is taken to fix the reward"),
     )
     page = Page(
@@ -114,8 +138,8 @@ class RewardInconsistent(Detector):
         decides=(
             "Compares each train rollout with the first one of the same task and completion in the last 20 "
             "steps, and with the first one of the same task and raw verifier output. Fires on `threshold` pairs "
-            "whose rewards differ by more than `tolerance` of the range for each step that lies between them, so that "
-            "weights that are annealed slowly pass. Raw output is only compared where it "
+            "whose rewards differ by more than `tolerance` of the range, and a quarter of that more for each step "
+            "between them, so that weights that are annealed slowly pass. Raw output is only compared where it "
             "fixed the reward before: of `repeats` or more answers that came again at most 1% differed. "
             "Rollouts with a verifier error are left to VERIFIER_ERRORS.\n\n"
             "Fires too when rewards leave their scale under one reward_version: 5 rewards, and 2% of those of 20 "
@@ -203,8 +227,8 @@ class RewardInconsistent(Detector):
         earlier, again = self._recent.take(tasks, rows, facts.step)
         # Texts that differ within the step are to be found again only where their task is.
         texts = again if batch.texts_differ else rows
-        self._by_text.add(batch, _firsts(batch, "text", earlier, texts), texts, facts.step, tolerance)
-        self._by_raw.add(batch, _firsts(batch, "verifier_raw", earlier, rows), rows, facts.step, tolerance)
+        self._by_text.add(batch, "text", earlier, texts, facts.step, tolerance)
+        self._by_raw.add(batch, "verifier_raw", earlier, rows, facts.step, tolerance)
 
     def _worst(self) -> Compared:
         """The comparison that found more, raw output only where it fixed the reward before."""
@@ -223,23 +247,6 @@ def _comparable(batch: Batch) -> NDArray[np.int64]:
     usable = batch.known & (batch.column("task") >= 0) & (batch.column("verifier_error") < 0)
     rows: NDArray[np.int64] = batch.rows[usable]
     return rows
-
-
-def _firsts(
-    batch: Batch, answer: str, earlier: NDArray[np.int64], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """For each row the first one, there or earlier, with its task and answer; itself where it has no answer."""
-    if not len(rows):
-        return rows
-    both = np.concatenate((earlier, rows))
-    answers = batch.at(answer, both)
-    keys = answers ^ (batch.at("task", both) * _MIX + batch.at("reward_version", both)) * _MIX
-    if answers.all():
-        return both[first_of_equal(keys)][len(earlier) :]
-    given = answers != 0
-    firsts = both.copy()
-    firsts[given] = both[given][first_of_equal(keys[given])]
-    return firsts[len(earlier) :]
 
 
 class Expected(NamedTuple):

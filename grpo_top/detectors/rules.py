@@ -23,6 +23,8 @@ LEAST_ROWS = 12
 """Rows from which a trend can be told from noise at 1%."""
 ONE_SIDED_99 = 2.33
 """Standard normal quantile of a one-sided bound at 99%."""
+OF_MANY_STEPS = 3.0
+"""The same where every step of a run is a new occasion for chance: about one in a thousand."""
 
 
 FLAT_STEPS = 5
@@ -85,14 +87,15 @@ class LateShare:
 
     def __init__(self, size: int = WINDOW) -> None:
         self.window = Window(size)
-        self.rollouts = 0
-        """Rollouts seen while the window filled."""
+        self._rollouts = Window(size)
+        """How many each step's share was taken of; empty where that is not known."""
 
     def add(self, share: float, facts: StepFacts, series: str) -> None:
         """Take a step's share in."""
-        if not self.window.full:
-            self.rollouts += int(facts.get("rollouts") or 0)
-        self.window.add(share, facts.step, facts.stands_for(series))
+        steps, rollouts = facts.stands_for(series), facts.get("rollouts")
+        self.window.add(share, facts.step, steps)
+        if rollouts:
+            self._rollouts.add(rollouts, facts.step, steps)
 
     @property
     def mean(self) -> float:
@@ -105,22 +108,48 @@ class LateShare:
         return above[0] if above else self.window.first_step
 
     def judge(self, threshold: float, min_steps: float, severity: Status) -> Verdict:
-        """`severity` from the limit on. With fewer than `min_steps` steps only where chance cannot explain it."""
+        """`severity` from the limit on, where chance cannot explain it: by the rollouts that the share is of.
+
+        Where their number is not known, `min_steps` steps are enough.
+        """
         if not self.window.span:
             return UNKNOWN
         share = self.mean
         if share < threshold:
             status = Status.OK if self.window.span >= min_steps else Status.UNKNOWN
             return Verdict(status, share, threshold)
-        sure = self.window.span >= min_steps or lower_bound(share, self.rollouts) >= threshold
+        rollouts = round(math.fsum(self._rollouts)) if len(self._rollouts) == len(self.window) else 0
+        sure = lower_bound(share, rollouts) >= threshold if rollouts else self.window.span >= min_steps
         return Verdict(severity if sure else Status.WATCH, share, threshold, self.onset(threshold))
 
 
-def lower_bound(share: float, items: int) -> float:
-    """The one-sided 99% lower bound (Wilson's) of a share that was seen on `items` items; 0 of none."""
+class StreakShare:
+    """A streak of steps whose share is above a limit, and whether chance could make it: few items make it often."""
+
+    def __init__(self) -> None:
+        self.streak = Streak()
+        self._hits = self._items = 0.0
+
+    def update(self, holds: bool, step: int, steps: int, share: float, items: float | None) -> None:
+        """Take a step in that stands for `steps`; None items: too many for chance."""
+        self.streak.update(holds, step, steps)
+        if not holds:
+            self._hits = self._items = 0.0
+        else:
+            self._items += math.inf if items is None else items
+            self._hits += share * (0.0 if items is None else items)
+
+    def is_sure(self, limit: float) -> bool:
+        """Whether its items can hardly come from a share below the limit."""
+        if self._items in (0.0, math.inf):
+            return True
+        return lower_bound(self._hits / self._items, round(self._items), OF_MANY_STEPS) > limit
+
+
+def lower_bound(share: float, items: int, z: float = ONE_SIDED_99) -> float:
+    """The one-sided lower bound (Wilson's), at 99%, of a share that was seen on `items` items; 0 of none."""
     if items <= 0:
         return 0.0
-    z = ONE_SIDED_99
     share = min(max(share, 0.0), 1.0)
     spread = math.sqrt(share * (1 - share) / items + z * z / (4 * items * items))
     return max(0.0, (share + z * z / (2 * items) - z * spread) / (1 + z * z / items))

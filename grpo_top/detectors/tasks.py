@@ -93,6 +93,12 @@ class RecentRows:
             self._numbers = {task: numbers for task, numbers in self._numbers.items() if numbers[-1] >= begin}
 
 
+def count_different(keys: NDArray[np.int64]) -> int:
+    """How many different keys there are."""
+    ordered = np.sort(keys)
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1 if len(keys) else 0
+
+
 def first_of_equal(keys: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each key where the first one that is equal to it stands."""
     places = np.arange(len(keys))

@@ -35,11 +35,15 @@ USUAL_SIZE = 8
 
 
 def _limit_of(limit: float, batch: Batch | None) -> float:
-    """The limit for groups of this size: how many find their like where any two are alike as often as in 8."""
+    """The limit for groups of this size: how many find their like where any two are alike as often as in 8.
+
+    1 where fewer than half a rollout of the step would be left over.
+    """
     if batch is None:
         return limit
     others = max(float(np.median(batch.group_size)), 2.0) - 1
-    return float(1 - (1 - limit) ** (others / (USUAL_SIZE - 1)))
+    left = (1 - limit) ** (others / (USUAL_SIZE - 1))
+    return float(1 - left) if left * batch.size >= 0.5 else 1.0
 
 
 class LowDiversity(SeriesDetector):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import Details, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.base import Details, Knob, Page, Verdict, some_rows
 from grpo_top.detectors.parts import Parts
-from grpo_top.detectors.rules import SeriesDetector, budget_of, sustained
+from grpo_top.detectors.rules import SeriesDetector, StreakShare, budget_of, sustained
 from grpo_top.snapshot import Status
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class Truncation(SeriesDetector):
         ),
         decides=(
             "Warns when more than `threshold` of a step's completions are cut on `sustain` steps running, "
-            "fails above `fail`. A step counts as cut altogether where no rate is logged but the mean length "
-            "is 98% or more of the intended max_tokens. A base model that runs long at first clears this by "
+            "fails above `fail`. Where steps are small the rollouts of these steps must besides be more than chance "
+            "makes of a share below the limit: of 8 rollouts one is often cut. In a log without rollouts their number "
+            "is taken from the finest share that was ever logged. A step counts as cut altogether where no rate is "
+            "logged but the mean length is 98% or more of the intended max_tokens. A base model that runs long at first clears this by "
             "itself."
         ),
         try_next=(
@@ -80,7 +82,9 @@ class Truncation(SeriesDetector):
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
-        self._above, self._far_above = Streak(), Streak()
+        self._above, self._far_above = StreakShare(), StreakShare()
+        self._finest = 1.0
+        """The smallest share, other than 0, that was cut or was not: of how many rollouts a row can be."""
         self._rate = 0.0
         self._parts = Parts()
 
@@ -97,15 +101,22 @@ class Truncation(SeriesDetector):
         """Compare a step's share of cut completions with both limits."""
         self._rate = value
         steps = facts.stands_for("truncation_rate")
-        self._above.update(value > self.threshold, facts.step, steps)
-        self._far_above.update(value > self.fail, facts.step, steps)
-        if self._far_above.length >= self.sustain:
-            return Verdict(Status.FAIL, value, self.fail, self._far_above.since)
-        return sustained(self._above, self.sustain, Status.WARN, value, self.threshold)
+        self._finest = min([self._finest, *(share for share in (value, 1 - value) if share > 1e-6)])
+        known = facts.get("rollouts")
+        rollouts = 1 / self._finest if known is None else known
+        self._above.update(value > self.threshold, facts.step, steps, value, rollouts)
+        self._far_above.update(value > self.fail, facts.step, steps, value, rollouts)
+        if self._fails():
+            return Verdict(Status.FAIL, value, self.fail, self._far_above.streak.since)
+        severity = Status.WARN if self._above.is_sure(self.threshold) else Status.WATCH
+        return sustained(self._above.streak, self.sustain, severity, value, self.threshold)
+
+    def _fails(self) -> bool:
+        return self._far_above.streak.length >= self.sustain and self._far_above.is_sure(self.fail)
 
     def describe(self, facts: StepFacts) -> Details:
         """How many are cut, at what length, in which families, and what they earn."""
-        failing = self._far_above.length >= self.sustain
+        failing = self._fails()
         limit = self.fail if failing else self.threshold
         budget = budget_of(facts)
         summary = f"{numbers.share(self._rate)} of completions are cut, limit {numbers.share(limit)}"
@@ -114,7 +125,7 @@ class Truncation(SeriesDetector):
         summary += self._parts.words()
         evidence: dict[str, object] = {
             "truncation_rate": self._rate,
-            "since": (self._far_above if failing else self._above).since,
+            "since": (self._far_above if failing else self._above).streak.since,
             "budget": budget,
             "completion_tokens_mean": facts.get("completion_tokens_mean"),
             "completion_tokens_max": facts.get("completion_tokens_max"),

@@ -12,7 +12,7 @@ from grpo_top.detectors.components import UniformComponent
 from grpo_top.detectors.headroom import SaturatedReward, SparseReward
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.progress import NoUpdate, RewardPlateau
-from grpo_top.detectors.rules import Around, SeriesDetector, sustained
+from grpo_top.detectors.rules import Around, SeriesDetector, StreakShare, sustained
 from grpo_top.detectors.trainability import LowTrainability, NoTrainableGroups, TrainabilityDecline
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Baseline, Window
@@ -71,7 +71,8 @@ class DegenerateGroups(SeriesDetector):
             "steps and its mean over the last 20 steps is above it as well; a failure once that mean reaches "
             "`fail`. The farther above, the fewer steps it takes: from the fifth on it is enough that what "
             "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer "
-            "than 8 groups, the newest steps that together have 8 are taken as one. A group is without variance "
+            "than 8 groups, the newest steps that together have 8 are taken as one, and the groups of the streak "
+            "must be more than chance makes of a share below the limit. A group is without variance "
             "when the population std of its known rewards is at most 1e-8."
         ),
         try_next=(
@@ -103,7 +104,7 @@ class DegenerateGroups(SeriesDetector):
         self._excess = 0.0
         self._share = Window(ENOUGH_GROUPS)
         self._late = Window(WINDOW)
-        self._streak = Streak()
+        self._high = StreakShare()
         self._kinds = {name: Window(WINDOW) for name in _KINDS}
         self._parts = Parts()
         self._around = Around("group_reward_std_mean", "adv_std", "zero_variance_group_frac")
@@ -120,16 +121,18 @@ class DegenerateGroups(SeriesDetector):
             self._parts.add_groups(facts.batch, facts.batch.flat, facts.batch.judged)
         share = self._share.mean
         above = share > self.threshold
-        if above and not self._streak.length:
+        if above and not self._high.streak.length:
             self._around.mark()
         self._around.add(facts)
-        self._streak.update(above, facts.step, steps)
+        self._high.update(above, facts.step, steps, value, groups)
         self._excess = self._excess + (share - self.threshold) * steps if above else 0.0
-        far = self._excess >= self.excess and self._streak.length >= FEWEST_STEPS
+        far = self._excess >= self.excess and self._high.streak.length >= FEWEST_STEPS
         mean = self._late.mean
         severity = Status.FAIL if mean >= self.fail else Status.WARN
-        verdict = sustained(self._streak, 0 if far else self.sustain, severity, mean, self.threshold)
-        if verdict.status >= Status.WARN and mean <= self.threshold:
+        verdict = sustained(self._high.streak, 0 if far else self.sustain, severity, mean, self.threshold)
+        if verdict.status >= Status.WARN and (
+            mean <= self.threshold or not self._high.is_sure(self.threshold)
+        ):
             return verdict._replace(status=Status.WATCH)
         return verdict
 
@@ -142,8 +145,8 @@ class DegenerateGroups(SeriesDetector):
             f", {_KINDS[name]} {numbers.share(share)}" for name, share in kinds.items() if share > 0
         )
         evidence: dict[str, Any] = {
-            "since": self._streak.since,
-            "steps": self._streak.length,
+            "since": self._high.streak.since,
+            "steps": self._high.streak.length,
             "mean_of_last_20_steps": mean,
             "mostly": kind,
             **{f"{name}_of_groups": share for name, share in kinds.items()},
@@ -153,7 +156,7 @@ class DegenerateGroups(SeriesDetector):
         return Details(
             summary=(
                 f"zero-variance {numbers.share(mean)}, limit {numbers.share(self.threshold)}, "
-                f"{self._streak.length} steps{parts}{self._parts.words()}"
+                f"{self._high.streak.length} steps{parts}{self._parts.words()}"
             ),
             evidence=evidence,
             rows=self.proof(facts, lambda batch: group_rows(batch, batch.flat)),

@@ -109,6 +109,8 @@ class NativeReader(Reader):
         for line in lines.lines:
             length = len(line)
             try:
+                if not length:
+                    continue
                 try:
                     raw = loads(line)
                     kind = raw["kind"]

@@ -8,6 +8,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAGIC = b"PAR1"
+LARGEST = 512 << 20
+"""Bytes of a file's values; what holds more is not read. A few bytes can stand for very many equal ones."""
+MOST_VALUES = 5_000_000
+_AT_ONCE = 256
+"""Rows that are unpacked before it is looked whether they are too much."""
 
 
 class Table(NamedTuple):
@@ -32,12 +37,27 @@ def parquet_table(data: bytes, columns: Sequence[str] | None = None) -> Table:
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         wanted = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        table = file.read(columns=wanted)
+        values = file.metadata.num_rows * (file.metadata.num_columns if wanted is None else len(wanted))
+        if values > MOST_VALUES:
+            raise ValueError(f"{values:,} values, more than the {MOST_VALUES:,} that are read")
+        batches, size = [], 0
+        for batch in file.iter_batches(_AT_ONCE, columns=wanted):
+            size += sum(_plain(column).nbytes for column in batch.columns)
+            if size > LARGEST:
+                raise ValueError(f"values of more than {LARGEST:,} bytes, which are not read")
+            batches.append(batch)
+        schema = batches[0].schema if batches else file.read(columns=wanted).schema
+        table = pa.Table.from_batches(batches, schema)
         rows: list[dict[str, Any]] = table.to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"not a readable parquet file: {str(error).splitlines()[0]:.120}") from None
     floating = frozenset(field.name for field in table.schema if pa.types.is_floating(field.type))
     return Table(rows, table.column_names, floating)
+
+
+def _plain(column: Any) -> Any:
+    """A column with each of its values, where it names them by number."""
+    return column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
 
 
 def parquet_rows(data: bytes, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-LONGEST = 64 << 20
+LONGEST = 4 << 20
 """Bytes of a file; a longer one is not parsed."""
 _MOST_VALUES = 5_000_000
 """A few lines of YAML can stand for more values than there is memory: one may be named and used again and again."""

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
 ZSTD_MISSING = "zstd logs need the extra: pip install 'grpo-top[zstd]'"
+SOME_BYTES, MOST_FOLD = 16 << 20, 500
+"""A stream that gives more than so many bytes, and more than so many for each stored one, is no log: it has no end."""
 _ZSTD_WINDOW = 1 << 27
 """Largest window that is accepted, in bytes: the zstd tool's own default limit."""
 
@@ -38,7 +40,41 @@ class Decoder(Protocol):
 def decoder_for(path: PurePath) -> Decoder | None:
     """The decoder that a file's suffix asks for; None for plain files."""
     suffix = path.suffix.lower()
-    return GzipDecoder() if suffix == ".gz" else ZstdDecoder() if suffix == ".zst" else None
+    decoder: Decoder | None = (
+        GzipDecoder() if suffix == ".gz" else ZstdDecoder() if suffix == ".zst" else None
+    )
+    return None if decoder is None else _Limited(decoder)
+
+
+class _Limited:
+    """A decoder that gives up where plain bytes have no end."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
+        self._fed = self._given = 0
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next stored bytes."""
+        self._fed += len(data)
+        self._decoder.feed(data)
+
+    def take(self, limit: int) -> bytes:
+        """Up to `limit` plain bytes; empty where more stored bytes are needed."""
+        data = self._decoder.take(limit)
+        self._given += len(data)
+        if self._given > SOME_BYTES and self._given > MOST_FOLD * (self._fed - self._decoder.pending):
+            raise DecodingError(f"more than {MOST_FOLD} plain bytes for a stored one; not read any further")
+        return data
+
+    @property
+    def pending(self) -> int:
+        """Stored bytes not decoded yet; at least 1 while plain ones may be held back."""
+        return self._decoder.pending
+
+    @property
+    def cut(self) -> bool:
+        """Whether the stream would be incomplete if it ended here."""
+        return self._decoder.cut
 
 
 class GzipDecoder:

@@ -122,7 +122,8 @@ class _Wake:
             changes = watchfiles.watch(
                 *folders,
                 watch_filter=None,
-                debounce=200,
+                debounce=50,
+                step=10,
                 stop_event=self._stop,
                 rust_timeout=1_000,
                 yield_on_timeout=False,

@@ -11,6 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual.events import Event, InputEvent
+from textual.message import Message
 
 from grpo_top.defects import described
 from grpo_top.leaving import raise_it, status_of
@@ -71,6 +73,9 @@ class GrpoTop(Going):
     CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
     """
 
+    class Newer(Message):
+        """A newer picture was handed over."""
+
     def __init__(
         self,
         first: Snapshot | None = None,
@@ -96,6 +101,8 @@ class GrpoTop(Going):
         self.failed = False
         """Whether an error of our own ended it."""
         self._live: LiveMonitor | None = None
+        self._opening: Monitor | None = None
+        """The monitor that looks for what there is."""
         self._bottom = 1
         """Screens that are never left: the monitor, and the first frame under it."""
         self._view: View | None = None
@@ -106,7 +113,8 @@ class GrpoTop(Going):
         if open_monitor is not None and open_run is not None:
             self.several = Several(self, open_monitor, open_run)
         self._presented = 0.0
-        """When the view was last drawn, by the clock."""
+        """When the view was last drawn, by the clock; `_told`: or the title alone."""
+        self._told = 0.0
         for own in THEMES.values():
             self.register_theme(own)
         self.theme = theme
@@ -131,6 +139,8 @@ class GrpoTop(Going):
     def take(self, snapshot: Snapshot) -> None:
         """Take a newer picture; the next redraw shows it. Safe from any thread."""
         self._newest = snapshot
+        if self._loop_here is not None:
+            self.post_message(self.Newer())
 
     def leave(self, number: int) -> None:
         """End because of a signal. Called where the signal came, in the middle of anything."""
@@ -142,7 +152,7 @@ class GrpoTop(Going):
     def get_default_screen(self) -> Screen[None]:
         """The monitor lies under everything else, once there is something to show."""
         if self._view is None:
-            return OpeningScreen(self.where)
+            return OpeningScreen(self.where, lambda: 0 if self._opening is None else self._opening.looked_at)
         from grpo_top.ui.screens.monitor import MonitorScreen
 
         return MonitorScreen()
@@ -254,8 +264,9 @@ class GrpoTop(Going):
 
         if self._open_monitor is None:
             return
-        monitor = self._open_monitor()
+        monitor = self._opening = self._open_monitor()
         monitor.look()
+        self._opening = None
         if self.several is not None and monitor.selection.several and not monitor.selection.is_chosen:
             self.several.list(monitor)
             return
@@ -296,16 +307,33 @@ class GrpoTop(Going):
         judged = view.snapshot.judged_step != self.view.snapshot.judged_step
         if judged or view.error != self.view.error:
             self._present(view)
-        elif abs(view.now - self._presented) >= 1:
-            if view.key != self.view.key:
-                self._present(view)
-            elif (screen := self._run_screen) is not None:
-                self._presented = view.now
-                self._view = view
-                screen.refresh_title(view)
+        elif abs(view.now - self._presented) >= 1 and view.key != self.view.key:
+            self._present(view)
+        elif abs(view.now - self._told) >= 1 and (screen := self._run_screen) is not None:
+            self._told = view.now
+            self._view = view
+            screen.refresh_title(view)
+
+    def on_grpo_top_newer(self) -> None:
+        """Draw it now, unless something was drawn just before."""
+        if abs(self._clock() - self._presented) >= self._period:
+            self._tick()
+
+    async def on_event(self, event: Event) -> None:
+        """Let a key or the mouse be answered before anything more is read."""
+        if isinstance(event, InputEvent):
+            self._hold_reading()
+        await super().on_event(event)
+
+    def _hold_reading(self) -> None:
+        """Read on when what is to be drawn has been drawn."""
+        if self._live is not None:
+            self._live.hold()
+            self.call_after_refresh(self._live.go_on)
 
     def _present(self, view: View) -> None:
         self._view = view
-        self._presented = view.now
+        self._presented = self._told = view.now
+        self._hold_reading()
         if (screen := self._run_screen) is not None:
             screen.present(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import termios
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FAILED = 3
 """The exit status where the screen itself failed."""
+SWITCH_SECONDS = 0.001
+"""How long a thread that reads may keep one waiting that draws: a key's answer takes some ten turns."""
 _STDIN, _STDERR = 0, 2
 _KEYS, _MODES_ON, _MODES_OFF = "\x1b[<u", (25, 7), (1049, 2004, 2048, 1004, 1000, 1003, 1015, 1006)
 """Ends what Textual switches on in a terminal: keys; cursor, wrapping; other screen, pastes, sizes, focus, mouse."""
@@ -114,6 +117,7 @@ def run(
         theme=theme_name(theme or settings.screen.get("theme"), os.environ),
         redraws_per_second=settings.screen.get("redraws_per_second", 2 if _is_remote(os.environ) else 4),
     )
+    sys.setswitchinterval(SWITCH_SECONDS)
     with at_last(_giving_the_terminal_back()), told(app.leave):
         app.run()
     return FAILED if app.failed else app.return_code or 0

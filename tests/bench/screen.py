@@ -16,6 +16,7 @@ from tests.bench.processes import cost, grpo_top, python
 from tests.bench.terminal import PLAIN, Terminal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO
 
@@ -34,7 +35,7 @@ SSH = PLAIN | {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22"}
 
 
 def first_frame(folder: Path, quick: bool) -> list[Figure]:
-    """From the start of the process to the first frame, against a bare Textual app: of a small run and of a large one."""
+    """From the start of the process to the first frame of a small and of a large run, against a bare Textual app."""
     small, large = folder / "small", folder / "large"
     for place, rollouts in ((small, 2_560), (large, 30_000 if quick else 500_000)):
         place.mkdir()
@@ -89,8 +90,8 @@ def line_to_screen(folder: Path, quick: bool) -> list[Figure]:
     chance, delays = random.Random(1), []
     with closing(Terminal(grpo_top(str(folder)))) as terminal, log.open("ab", buffering=0) as file:
         terminal.until(PANELS)
-        for number in range(20 if quick else 100):
-            terminal.collect(0.3 + chance.random() * 0.2)
+        for number in range(8 if quick else 60):
+            terminal.collect(1.1 + chance.random() * 0.4)
             step = 71 + number * 1_001  # no digit stays, so that the number is drawn whole
             terminal.printed = b""
             begin = time.perf_counter()
@@ -163,12 +164,23 @@ def _idle(terminal: Terminal, quick: bool) -> tuple[float, int]:
     return (terminal.cpu() - spent) / (time.perf_counter() - begin), sent
 
 
+def _lines_by_step(first: int) -> Iterator[bytes]:
+    """The lines of one step after another of the run that `write_run` writes."""
+    lines: list[bytes] = []
+    for record in rollout_records(10_000):
+        lines.append(orjson.dumps(record) + b"\n")
+        if record["kind"] == "step":
+            if record["step"] >= first:
+                yield b"".join(lines)
+            lines = []
+
+
 def _growing(terminal: Terminal, log: BinaryIO, count: int) -> tuple[float, float]:
     """Processor time and bytes of a step of 256 rollouts, a second: beside what a second without one takes."""
     seconds, sent = [], []
-    for step in range(41, 41 + count):
-        for record in rollout_records(1, seed=step):
-            log.write(orjson.dumps({**record, "step": step}) + b"\n")
+    lines = _lines_by_step(41)
+    for _ in range(count):
+        log.write(next(lines))
         spent = terminal.cpu()
         log.flush()
         sent.append(terminal.collect(1.0))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tailing import CONTENT, append, drain, pieces_of
 
-from grpo_top.sources.files import FileState, Tail
+from grpo_top.sources.files import FileState, Tail, WholeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,15 +44,28 @@ def test_a_compressed_log_that_grows_in_any_pieces_gives_the_same_lines(
 @pytest.mark.parametrize("kind", [".gz", ".zst"])
 def test_what_one_read_decompresses_is_bounded(kind: str, tmp_path: Path) -> None:
     path = tmp_path / f"bomb.jsonl{kind}"
-    path.write_bytes(compressed(kind, b"first\n" + bytes([120]) * (64 << 20) + b"\nlast\n"))
+    path.write_bytes(compressed(kind, b"first\n" + bytes([120]) * (15 << 20) + b"\nlast\n"))
     tail = Tail(path, max_line=1 << 20)
     tracemalloc.start()
     lines = drain(tail)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert lines == [b"first", b"last"]
-    assert tail.take_skipped() == [(6, 64 << 20, 2)]
+    assert tail.take_skipped() == [(6, 15 << 20, 2)]
     assert peak < 12 << 20
+
+
+@pytest.mark.parametrize("kind", [".gz", ".zst"])
+def test_a_stream_without_an_end_is_not_read_to_it(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / f"bomb.jsonl{kind}"
+    path.write_bytes(compressed(kind, b"first\n" + b"x" * (24 << 20) + b"\nlast\n"))
+    tail = Tail(path, max_line=1 << 20)
+    assert drain(tail) == [b"first"]
+    assert tail.state is FileState.ERROR
+    assert "more than 500 plain bytes for a stored one" in tail.note
+    whole = WholeFile(path)
+    assert whole.finish() is None
+    assert whole.state is FileState.ERROR
 
 
 def test_a_gzip_log_cut_in_the_middle_is_no_error_while_it_may_grow(tmp_path: Path) -> None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from grpo_top.ui.view import View
 
 
+_LOW = 9
+"""Rows below which the body needs those of the title and the triage strip."""
+
+
 class RunScreen(Screen[None]):
     """A screen over a run. A subclass composes `body`, draws in `show` and lists its keys in `KEYS`.
 
@@ -30,7 +34,9 @@ class RunScreen(Screen[None]):
     DEFAULT_CSS = """
     RunScreen > TitleLine, RunScreen > TriageStrip, RunScreen > KeyLine { height: 1; }
     RunScreen > #body { height: 1fr; }
+    RunScreen.-low > TitleLine, RunScreen.-low > TriageStrip { display: none; }
     """
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]  # noqa: RUF012  declared so by Textual
 
     KEYS: ClassVar[tuple[Key, ...]] = APP_KEYS
     _is_whole = False

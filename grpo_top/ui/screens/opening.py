@@ -10,11 +10,14 @@ from grpo_top.text import safe
 from grpo_top.ui.widgets.rows import Rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from textual.app import ComposeResult
 
     from grpo_top.ui.widgets.strips import Run
+
+
+_AGAIN_SECONDS = 0.5
 
 
 class OpeningScreen(Screen[None]):
@@ -24,13 +27,18 @@ class OpeningScreen(Screen[None]):
     OpeningScreen { background: $background; }
     """
 
-    def __init__(self, where: Sequence[str]) -> None:
+    def __init__(self, where: Sequence[str], files: Callable[[], int]) -> None:
+        """`files`: how many have been looked at by now."""
         super().__init__()
-        self._where = where
+        self._line = _Opening(" ".join(where), files)
 
     def compose(self) -> ComposeResult:
         """One line at the top, where the title will be."""
-        yield _Opening(" ".join(self._where))
+        yield self._line
+
+    def on_mount(self) -> None:
+        """Say how far it is, where it takes its time."""
+        self.set_interval(_AGAIN_SECONDS, self._line.redraw)
 
 
 class _Opening(Rows):
@@ -38,9 +46,10 @@ class _Opening(Rows):
     _Opening { height: 1fr; }
     """
 
-    def __init__(self, where: str) -> None:
+    def __init__(self, where: str, files: Callable[[], int]) -> None:
         super().__init__()
         self._where = where
+        self._files = files
 
     def make_rows(self, width: int, height: int) -> list[list[Run]]:  # noqa: ARG002
         ground = " on surface"
@@ -49,5 +58,7 @@ class _Opening(Rows):
             ("  opening ", f"dim{ground}"),
             (safe(self._where), f"text{ground}"),
         ]
+        if files := self._files():
+            title.append((f"  {files:,} files so far", f"dim{ground}"))
         used = sum(len(text) for text, _ in title)
         return [[*title, (" " * max(0, width - used), f"text{ground}")]]

@@ -86,7 +86,9 @@ def _commands(commands: Sequence[Next], room: int) -> list[Row]:
     for each in commands:
         command = safe(each.command)
         if fits:
-            rows.append([(_MARGIN, ""), (f"{command:<{widest}}", "accent bold"), (f"   {safe(each.why)}", "dim")])
+            rows.append(
+                [(_MARGIN, ""), (f"{command:<{widest}}", "accent bold"), (f"   {safe(each.why)}", "dim")]
+            )
         else:
             rows += [[(_MARGIN, ""), (command, "accent bold")], [(f"{_MARGIN}  {safe(each.why)}", "dim")]]
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -22,8 +23,7 @@ def width_of(runs: Iterable[Run]) -> int:
     return sum([_cells_of(text) for text, _ in runs])
 
 
-def _cells_of(text: str) -> int:
-    return len(text) if text.isascii() and text.isprintable() else cell_len(text)
+_cells_of = lru_cache(maxsize=1 << 14)(cell_len)
 
 
 def cut(runs: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Row:
