@@ -9,7 +9,7 @@ from grpo_top.config import Setting, Settings
 from grpo_top.detectors import BY_ID
 from grpo_top.monitor import Monitor, NothingReadable
 from grpo_top.numbers import span
-from grpo_top.reference import Reference, part, wanted
+from grpo_top.reference import Partings, Reference, part, wanted
 from grpo_top.sources.urls import is_url
 from grpo_top.text import safe
 
@@ -51,6 +51,7 @@ class Behind:
         elif self._since > self._wanted.first:
             self._monitor = Monitor(where, _unjudged(settings, own=True), run=run)
         self._problem = ""
+        self._partings = Partings()
         self._series: Mapping[str, Series] = {}
         self._version = -1
 
@@ -97,7 +98,8 @@ class Behind:
             series,
             self._text,
             None if monitor is None else monitor.reading,
-            self._problem,
+            self._problem or ("no log there yet" if monitor is not None and not monitor.files else ""),
+            self._partings,
         )
 
     def close(self) -> None:

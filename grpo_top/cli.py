@@ -5,6 +5,8 @@ Nothing heavy is imported before it is needed: neither Textual, httpx nor numpy 
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 from grpo_top import __version__
@@ -25,16 +27,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"grpo-top {__version__}")
         return 0
+    # Nothing multiplies matrices here, and to begin NumPy's threads takes as long as to import it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from grpo_top import defects
     from grpo_top.commands.opening import FAILED, INTERRUPTED, OK, WRONG, Wrong
     from grpo_top.leaving import told, with_its_terminal
     from grpo_top.options import parser
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding has no bytes for is a question mark
+            stream.reconfigure(errors="replace")
     verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
     try:
         with told(), with_its_terminal():
             options = parser(verb).parse_args(arguments)
             options.verb = verb if verb in ("check", "inspect", "grades", "report") else ""
+            if getattr(options, "debug", False):
+                _log(verb, options)
             return _run(verb, options)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -50,6 +59,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # a traceback may quote what a model wrote
         print(f"grpo-top: {defects.defect('this call', error, 'failed')}", file=sys.stderr)
         return FAILED
+
+
+def _log(verb: str, options: argparse.Namespace) -> None:
+    """Begin the log, and say where it is: on standard error, before any screen."""
+    from grpo_top import debug_log
+
+    try:
+        said = f"what it does is logged in {debug_log.begin(verb, texts=options.debug_texts)}"
+    except OSError as error:
+        said = f"what it does cannot be logged: {_where(error)}{error.strerror or error}"
+    print(f"grpo-top: {said}", file=sys.stderr)
 
 
 def _where(error: OSError) -> str:

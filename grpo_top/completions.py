@@ -6,8 +6,9 @@ space beyond ASCII, control or private characters) is left to `text`.
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,10 +28,11 @@ _LONGEST_PADDING = np.zeros(256, np.int64)
 """How long a padding token that begins with a character can be."""
 _LONGEST_PADDING[[_LESS, _BRACKET]] = LONGEST_PADDING["<"], LONGEST_PADDING["["]
 
-_CACHED = 1 << 17
-"""Characters that are looked at together: the arrays about them take some ten times that."""
-_SPACES = np.full(1 << 19, _SPACE, np.uint8)
-"""`maximum` takes a fifth of the time with an array that it takes with a number."""
+_CACHED = 3 << 15
+"""Characters that are looked at together: what they take in all stays in the processor's cache, and each array of
+theirs is smaller than what the allocator asks the system for anew."""
+_KEPT = 1 << 19
+"""Bytes that are looked at together for which memory is kept."""
 
 _ODD = np.array(
     [
@@ -58,6 +60,40 @@ class Measures(NamedTuple):
     """See `text.ends_in_loop`."""
     gibberish: list[bool]
     """See `text.gibberish`."""
+
+
+class _Arrays(NamedTuple):
+    """Arrays to work in, one element a byte."""
+
+    flags: NDArray[np.bool_]
+    others: NDArray[np.bool_]
+    again: NDArray[np.bool_]
+    codes: NDArray[np.uint8]
+    spaces: NDArray[np.uint8]
+    """All of them spaces: `maximum` takes a fifth of the time with an array that it takes with a number."""
+
+
+class _Room(threading.local):
+    """What a thread works in: to get memory anew for each few texts takes as long as to look at them."""
+
+    def __init__(self) -> None:
+        self._kept = _arrays(0)
+
+    def of(self, size: int) -> _Arrays:
+        """Arrays of that size; what was in them is overwritten."""
+        if size > _KEPT:
+            return _arrays(size)
+        if size > len(self._kept.codes):
+            self._kept = _arrays(min(2 * size, _KEPT))
+        return _Arrays._make(array[:size] for array in self._kept)
+
+
+def _arrays(size: int) -> _Arrays:
+    flags, others, again = (np.empty(size, np.bool_) for _ in range(3))
+    return _Arrays(flags, others, again, np.empty(size, np.uint8), np.full(size, _SPACE, np.uint8))
+
+
+_room = _Room()
 
 
 def measure_texts(texts: Sequence[str]) -> Measures:
@@ -92,18 +128,15 @@ def _measure(texts: Sequence[str]) -> Measures:
     encoded = [one.encode("utf-8", "surrogatepass") for one in texts]
     codes = np.frombuffer(b"\n".join((b"", *encoded, b"")), np.uint8)
     ends = np.cumsum([len(one) + 1 for one in encoded], dtype=np.int64)
-    places = np.flatnonzero(
-        ((codes - _SPACE) >= _DELETE - _SPACE)  # wraps: controls, and all that is not ASCII
-        | (codes == _LESS)
-        | (codes == _BRACKET)
-    )
-    found = codes[places]
-    folded = _folded(codes, ends)
+    room = _room.of(len(codes))
+    places = _places(codes, room)
+    found, until = codes[places], np.searchsorted(places, ends, side="right")
+    folded = _folded(codes, room, ends - _so_far(room.again[places], until))
     gibberish = [False] * len(texts)
     for place in _odd(codes, ends, places, found):
         folded[place] = text.folded(texts[place])
         gibberish[place] = text.gibberish(texts[place])
-    for place in _perhaps_padding(ends, places, found, folded):
+    for place in _perhaps_padding(until, found, folded):
         gibberish[place] |= text.mostly_padding(texts[place])
     return Measures(
         [hash(one) or 1 for one in folded],  # of bytes: in a fraction of any digest's time
@@ -112,20 +145,36 @@ def _measure(texts: Sequence[str]) -> Measures:
     )
 
 
-def _folded(codes: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[bytes]:
+def _places(codes: NDArray[np.uint8], room: _Arrays) -> NDArray[np.int64]:
+    """Where there is something that matters; which white space follows on other white space is in `room.again`."""
+    blank = np.less_equal(codes, _SPACE, out=room.flags)
+    room.again[0] = False
+    np.logical_and(blank[1:], blank[:-1], out=room.again[1:])
+    np.subtract(codes, _SPACE, out=room.codes)  # wraps: controls, and all that is not ASCII, come to lie high
+    matters = np.greater_equal(room.codes, _DELETE - _SPACE, out=room.flags)
+    for character in (_LESS, _BRACKET):
+        matters |= np.equal(codes, character, out=room.others)
+    matters |= room.again
+    return np.flatnonzero(matters)
+
+
+def _folded(codes: NDArray[np.uint8], room: _Arrays, ends: NDArray[np.int64]) -> list[bytes]:
     """Each text with every run of ASCII white space (and controls) as one space, and none at its ends.
 
-    `codes` begins with a newline and has one after each text, at `ends`: white space at a text's ends becomes part
-    of the run there.
+    `codes` begins with a newline and has one after each text: white space at a text's ends becomes part of the run
+    there. `ends` is where these newlines come to lie.
     """
-    blank = codes <= _SPACE
-    again = blank[1:] & blank[:-1]
-    spaced = np.maximum(codes, _SPACES[: len(codes)] if len(codes) <= len(_SPACES) else _SPACE)
-    spaced[1:] |= -again.view(np.uint8)  # 255, a byte that UTF-8 does not have
+    spaced = np.maximum(codes, room.spaces, out=room.codes)
+    # 255, a byte that UTF-8 does not have, marks what falls.
+    spaced |= np.negative(room.again.view(np.uint8), out=room.others.view(np.uint8))
     data = spaced.tobytes().replace(b"\xff", b"")
-    if len(data) < len(codes):
-        ends = ends - np.searchsorted(np.flatnonzero(again), ends, side="left")
     return [data[start + 1 : stop] for start, stop in pairwise((0, *ends.tolist()))]
+
+
+def _so_far(values: NDArray[Any], until: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The sums of the first so many values."""
+    sums: NDArray[np.int64] = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))[until]
+    return sums
 
 
 def _loops(texts: Sequence[str], codes: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[bool]:
@@ -156,11 +205,13 @@ def _odd(
 
 
 def _perhaps_padding(
-    ends: NDArray[np.int64], places: NDArray[np.int64], found: NDArray[np.uint8], folded: Sequence[bytes]
+    until: NDArray[np.int64], found: NDArray[np.uint8], folded: Sequence[bytes]
 ) -> list[int]:
-    """Numbers of the texts of which padding tokens may be the half, by how many could begin in them."""
-    until = np.searchsorted(places, ends)
-    most = np.diff(np.concatenate(([0], np.cumsum(_LONGEST_PADDING[found])))[until], prepend=0)
+    """Numbers of the texts of which padding tokens may be the half, by how many could begin in them.
+
+    `until` is how much was found up to the end of each.
+    """
+    most = np.diff(_so_far(_LONGEST_PADDING[found], until), prepend=0)
     # Of what is folded and ASCII, every second character at least is no space.
     visible = (np.array(list(map(len, folded))) - np.diff(until, prepend=0)) // 2
     return np.flatnonzero((2 * most >= visible) & (most > 0)).tolist()

@@ -51,8 +51,10 @@ def _lines(settings: Settings, detectors: Iterable[type[Detector]]) -> Iterator[
         yield from (_row(f"{_key(name)} = {_toml(value)}", settings.file) for name, value in given.items())
     yield ""
     yield "[memory]"
-    given = "" if settings.rollouts_held == ROLLOUTS_HELD else f"rollouts = {settings.rollouts_held}"
-    yield _row(given, settings.file) if given else f"# {MEMORY_HELP}"
+    if settings.rollouts_held == ROLLOUTS_HELD:
+        yield f"# {MEMORY_HELP}"
+    else:
+        yield _row(f"rollouts = {settings.rollouts_held}", settings.file)
     yield from _of_the_screen(settings)
     stage = -1
     for detector in detectors:

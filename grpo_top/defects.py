@@ -7,7 +7,12 @@ import traceback
 from pathlib import Path
 
 ISSUES = "the project's issue tracker"
-log = logging.getLogger("grpo_top")
+log = logging.getLogger("grpo_top.app")
+"""What grpo-top does, for `--debug`: by itself it goes nowhere, least of all over a screen."""
+log.addHandler(logging.NullHandler())
+QUOTING = logging.getLogger("grpo_top.app.quoting")
+"""What may quote a rollout: off unless the user asks for it."""
+QUOTING.disabled = True
 
 
 def defect(part: str, error: Exception, now: str) -> str:
@@ -23,6 +28,7 @@ def described(part: str, error: BaseException, now: str) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
     log.error("%s %s: %s at %s", part, now, type(error).__name__, " < ".join(reversed(places)))
+    QUOTING.error("%s", error, exc_info=error)
     at = f" at {places[-1]}" if places else ""
     return (
         f"{part} {now}: {type(error).__name__}{at}, a defect of grpo-top; please report this line to {ISSUES}"

@@ -76,7 +76,7 @@ def _then(finding: Finding, snapshot: Snapshot) -> str:
 def _not_asked(snapshot: Snapshot, stage: StageState) -> str:
     """How much of the question the answer leaves open."""
     checks = sum(track.stage == stage.stage for track in snapshot.tracks.values())
-    return f"{len(stage.unknown)} of {checks} checks cannot be made" if stage.unknown else ""
+    return f"{len(stage.unknown)} of {checks} checks not made" if stage.unknown else ""
 
 
 def _unknown(snapshot: Snapshot, stage: int) -> str:

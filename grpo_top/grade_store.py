@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +42,14 @@ class GradeStore:
         line = orjson.dumps(score._asdict())
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.write(line + b"\n")
+            with self.path.open("ab", buffering=0) as file:
+                end = file.tell()
+                if file.write(line + b"\n") > len(line):
+                    return ""
+                file.truncate(end)  # half a line would spoil the next one
         except OSError as error:
             return f"{self.path}: {error.strerror or error}"
-        return ""
+        return f"{self.path}: {os.strerror(errno.ENOSPC)}"
 
 
 def _scores(data: bytes) -> Iterator[HandScore]:

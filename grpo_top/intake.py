@@ -96,11 +96,14 @@ class Intake:
     def read(self, last: bool = False) -> list[Record] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
         records = None
+        before = self._file.state
         try:
             if not self._defect:
                 records = self._look(last)
         except Exception as error:  # one source that fails must not take the others with it
             self._defect = defects.defect(self.where, error, "is not read any further")
+        if self._file.state is not before:
+            defects.log.info("%s is %s %s", self.path, self._file.state, self._file.note)
         self.quiet_looks = self.quiet_looks + 1 if records is None else 0
         self._followed = self._followed or records is None
         return records

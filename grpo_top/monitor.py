@@ -265,7 +265,8 @@ class LiveMonitor(threading.Thread):
             published = -1
             last_time = 0.0
             while not self._stopping.is_set():
-                self._may_read.wait(LONGEST_HOLD)
+                if not self._may_read.wait(LONGEST_HOLD):
+                    self.go_on()
                 came = self._monitor.poll(0.01)
                 self._monitor.watch_silence()
                 now = time.monotonic()

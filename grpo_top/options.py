@@ -58,6 +58,7 @@ def parser(verb: str) -> argparse.ArgumentParser:
             "--speed", metavar="X", type=float, default=1.0, help="how many times quicker (default: 1)"
         )
         made.add_argument("--list", action="store_true", help="name the recordings and end")
+        _add_debug(made)
         _add_screen(made)
         _add_settings(made)
         return made
@@ -65,6 +66,7 @@ def parser(verb: str) -> argparse.ArgumentParser:
         "where", nargs="*", metavar="WHERE", help="a run directory, a log file or a glob (default: here)"
     )
     made.add_argument("--format", metavar="NAME", help="read everything as this format, when sniffing errs")
+    _add_debug(made)
     _add_settings(made)
     _add_which_run(made)
     if verb in ("monitor", "check", "inspect", "report"):
@@ -139,6 +141,17 @@ def _step(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text} is no step: a whole number from 0 up")
     return int(text)
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--debug",
+        action="store_true",
+        help="log what grpo-top does to a file in your state directory (no secrets, no texts of rollouts)",
+    )
+    parser.add_argument(
+        "--debug-texts", action="store_true", help="with --debug: errors in full, which may quote rollouts"
+    )
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:

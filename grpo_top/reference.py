@@ -76,6 +76,33 @@ class Parting(NamedTuple):
     """The reference's."""
 
 
+class Partings:
+    """Where two runs part, as they grow: what has been compared is not compared again while it stays what it was."""
+
+    def __init__(self) -> None:
+        self._compared: dict[str, tuple[int, tuple[float, ...], Parting | None]] = {}
+        """Series → the step up to which it is settled, the sums of both up to there, and the parting before it."""
+
+    def find(self, name: str, one: Series, other: Series) -> Parting | None:
+        """Where two series part."""
+        until, sums, found = self._compared.get(name, (0, (), None))
+        if sums != _sums(one, other, until):
+            until, found = 0, None
+        if found is not None:
+            return found
+        late, other_late = _from(one, until), _from(other, until)
+        found = parting(late, other_late)
+        steps, _, _ = _common(late, other_late)
+        if found is not None:
+            after = int(np.searchsorted(steps, found.step)) + LEAST_STEPS
+            settled = int(steps[after]) if after < len(steps) else until
+        else:
+            settled = int(steps[1 - LEAST_STEPS]) if len(steps) >= LEAST_STEPS else until
+        if settled > until:
+            self._compared[name] = settled, _sums(one, other, settled), found
+        return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reference:
     """What lies behind a run; its steps are counted as the run's own."""
@@ -90,14 +117,16 @@ class Reference:
     """Share that has been read while it is being read, else None."""
     problem: str = ""
     """Why there is nothing to see of it."""
-    _known: dict[str, Parting | None] = field(default_factory=dict)
+    known: Partings = field(default_factory=Partings)
+    """What is known of earlier pictures of the same two runs."""
+    _found: dict[str, Parting | None] = field(default_factory=dict)
 
     def parting(self, name: str) -> Parting | None:
         """Where the runs part in a series; None where they do not, or where it cannot be said."""
-        if name not in self._known:
-            pair = self.of_run.get(name), self.series.get(name)
-            self._known[name] = None if pair[0] is None or pair[1] is None else parting(pair[0], pair[1])
-        return self._known[name]
+        if name not in self._found:
+            one, other = self.of_run.get(name), self.series.get(name)
+            self._found[name] = None if one is None or other is None else self.known.find(name, one, other)
+        return self._found[name]
 
     def comparable(self) -> list[str]:
         """Names of the series that both have for long enough."""
@@ -160,6 +189,21 @@ def parting(one: Series, other: Series) -> Parting | None:
         begin = at + int(np.argmax(off))
         end = begin + WINDOW
         return Parting(int(steps[begin]), float(here[begin:end].mean()), float(there[begin:end].mean()))
+
+
+def _from(series: Series, step: int) -> Series:
+    """The steps from one on."""
+    at = int(np.searchsorted(series.steps, step))
+    return Series(series.name, series.origin, series.steps[at:], series.values[at:])
+
+
+def _sums(one: Series, other: Series, until: int) -> tuple[float, ...]:
+    """What shows whether anything before a step has changed."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return tuple(
+            float(np.nansum(series.values[: int(np.searchsorted(series.steps, until))]))
+            for series in (one, other)
+        )
 
 
 def _common(one: Series, other: Series) -> tuple[NDArray[np.int64], Floats, Floats]:

@@ -7,8 +7,9 @@ reading them needs no lock while the monitor goes on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from grpo_top.status import Status as Status  # noqa: PLC0414, TC001  part of this picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,24 +22,6 @@ if TYPE_CHECKING:
     from grpo_top.records import Rollout, Sampling, Success
     from grpo_top.reference import Reference
     from grpo_top.scan import Literal, Looked
-
-
-class Status(IntEnum):
-    """How a detector or a stage stands, quietest first."""
-
-    UNKNOWN = 0
-    """A series that it needs is not logged, or too few steps so far."""
-    OK = 1
-    WATCH = 2
-    """A limit is crossed, but not yet for as long as the rule asks."""
-    INFO = 3
-    WARN = 4
-    FAIL = 5
-
-    @property
-    def word(self) -> str:
-        """The word of the JSON contract: `ok`, `watch`, …"""
-        return self.name.lower()
 
 
 STAGES: tuple[tuple[str, str], ...] = (
@@ -213,7 +196,7 @@ class StageState:
     findings: tuple[str, ...]
     """Ids of its active findings."""
     unknown: tuple[str, ...] = ()
-    """Ids of its detectors that could not judge, because the log lacks what they need: an `ok` says nothing of them."""
+    """Ids of its detectors that could not judge, for lack of data or of steps: an `ok` says nothing of them."""
 
 
 @dataclass(frozen=True, slots=True)

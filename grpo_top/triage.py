@@ -158,12 +158,12 @@ def stages(
     """Each stage as the worst of its detectors; `statuses` maps a detector's id to its stage and status.
 
     A stage is `ok` only where a detector of it could judge: data that is missing never makes one. Those that could not
-    for lack of what `needs` says are named beside it.
+    are named beside it, whether they lack what `needs` says or steps.
     """
     blind = [
         (stage, id_)
         for id_, (stage, status) in statuses.items()
-        if status == Status.UNKNOWN and not OPTIONAL.issuperset((needs or {}).get(id_, ()))
+        if status == Status.UNKNOWN and not OPTIONAL.intersection((needs or {}).get(id_, ()))
     ]
     active = [finding for finding in findings if finding.active]
     worst: dict[int, Status] = {}

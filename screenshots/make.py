@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
-os.environ["COLORTERM"] = "truecolor"  # what colours are, whatever the terminal is that this is run in
-os.environ.pop("NO_COLOR", None)
 
 from path import STORY, recording  # noqa: E402
 from svg import Palette, picture  # noqa: E402
@@ -49,7 +47,7 @@ WAYS = {
     "findings": ("f",),
     "browser": ("s",),
     "replay": ("s", "enter", "enter", "enter", "end"),
-    "drift": ("4", "p"),
+    "drift": ("p",),
 }
 """What is pressed on the monitor to come to each screen."""
 
@@ -83,6 +81,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; name what is not current")
     parser.add_argument("--png", action="store_true", help="as PNG as well")
     options = parser.parse_args()
+    os.environ["TZ"] = "UTC"  # the clock in the title
+    time.tzset()
+    os.environ.pop("NO_COLOR", None)
     stale = 0
     for name, made in made_now():
         file = HERE / name
@@ -112,7 +113,9 @@ async def take(one: Picture) -> str:
         await press(app, pilot, WAYS[one.screen])
         palette = THEMES[one.theme][1]
         title = f"grpo-top: the {one.screen} screen on the recorded run {one.recording}"
-        return picture(app.screen._compositor.render_strips(), Palette(palette.background, palette.text), title)
+        return picture(
+            app.screen._compositor.render_strips(), Palette(palette.background, palette.text), title
+        )
 
 
 async def take_path() -> str:
@@ -145,8 +148,6 @@ def opened(name: str, theme: str) -> GrpoTop:
 @lru_cache(maxsize=4)
 def recorded(name: str) -> Snapshot:
     """A recorded run as it stands at its end; its files stay until the process ends."""
-    os.environ["TZ"] = "UTC"
-    time.tzset()
     directory = tempfile.TemporaryDirectory(prefix="grpo-top-picture-")
     _KEPT.append(directory)
     play_all(find(name), Path(directory.name))
@@ -160,7 +161,7 @@ _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 def _write_png(file: Path) -> None:
     try:
-        import cairosvg
+        import cairosvg  # noqa: PLC0415  nothing else needs it
     except ImportError:
         print("no PNG: cairosvg is not installed")
         return

@@ -28,12 +28,22 @@ class Scene(NamedTuple):
 
 
 STORY = (
-    Scene((), 4.0, "grpo-top demo", "the first cause stands on top: the sampler runs at 0.15 where 1.0 was intended"),
-    Scene(("enter",), 4.0, "enter", "its evidence: what changed at step 51, and what to try in order"),
-    Scene(("tab",), 2.5, "tab", "the groups that prove it"),
-    Scene(("enter",), 3.5, "enter", "one of its rollouts, with its reward, its verifier and how it was sampled"),
-    Scene(("tab",), 2.5, "tab", "the next rollout of the group says the same"),
-    Scene(("d",), 4.0, "d", "as a difference against the best of the group"),
+    Scene(
+        (), 5.0, "grpo-top demo", "the first cause stands on top: the sampler runs at 0.15 where 1.0 is meant"
+    ),
+    Scene(
+        ("enter",),
+        5.0,
+        "enter",
+        "its evidence: what changed at step 51, what to try, which rollouts prove it",
+    ),
+    Scene(("enter", "end"), 5.0, "enter", "one of them: how it was sampled, its reward, and its group"),
+    Scene(
+        ("tab", "end"),
+        4.0,
+        "tab",
+        "its siblings: one text, one reward, no advantage. Nothing is left to learn from",
+    ),
 )
 
 

@@ -20,12 +20,47 @@ WIDE, HIGH, SIZE = 9, 19, 15
 """A cell in pixels, and the size of its letters."""
 MARGIN = 12
 FONT = "DejaVu Sans Mono, Menlo, Consolas, Liberation Mono, monospace"
-_DOTS = ((0, 0, 0x01), (0, 1, 0x02), (0, 2, 0x04), (0, 3, 0x40), (1, 0, 0x08), (1, 1, 0x10), (1, 2, 0x20), (1, 3, 0x80))
-_ARMS = {
-    **{"─": "1010", "━": "2020", "│": "0101", "┃": "0202", "╭": "0011", "╮": "1001", "╰": "0110", "╯": "1100"},
-    **{"┏": "0022", "┓": "2002", "┗": "0220", "┛": "2200", "├": "0111", "┤": "1101", "┬": "1011", "┴": "1110"},
-    **{"┼": "1111", "╶": "0010", "╴": "1000", "└": "0110", "┌": "0011", "┐": "1001", "┘": "1100"},
-}
+_DOTS = (
+    (0, 0, 0x01),
+    (0, 1, 0x02),
+    (0, 2, 0x04),
+    (0, 3, 0x40),
+    (1, 0, 0x08),
+    (1, 1, 0x10),
+    (1, 2, 0x20),
+    (1, 3, 0x80),
+)
+_ARMS = dict(
+    zip(
+        "─━│┃╭╮╰╯┏┓┗┛├┤┬┴┼╶╴└┌┐┘",
+        [
+            "1010",
+            "2020",
+            "0101",
+            "0202",
+            "0011",
+            "1001",
+            "0110",
+            "1100",
+            "0022",
+            "2002",
+            "0220",
+            "2200",
+            "0111",
+            "1101",
+            "1011",
+            "1110",
+            "1111",
+            "0010",
+            "1000",
+            "0110",
+            "0011",
+            "1001",
+            "1100",
+        ],
+        strict=True,
+    )
+)
 """Box drawing: arms to the left, up, right and down; 1 is light, 2 is heavy."""
 _LIGHT, _HEAVY = 1, 2
 
@@ -57,7 +92,9 @@ def picture(strips: Sequence[Strip], palette: Palette, title: str) -> str:
     """A whole screen."""
     rows = [row(strip, palette) for strip in strips]
     width, height = strips[0].cell_length * WIDE, len(rows) * HIGH
-    body = "\n".join(f'<g transform="translate(0 {at * HIGH})">{drawn}</g>' for at, drawn in enumerate(rows) if drawn)
+    body = "\n".join(
+        f'<g transform="translate(0 {at * HIGH})">{drawn}</g>' for at, drawn in enumerate(rows) if drawn
+    )
     return document(body, palette, width, height, title)
 
 
@@ -90,7 +127,9 @@ def row(segments: Iterable[Segment], palette: Palette) -> str:
         front, ground = palette.of(style)
         width = cell_len(segment.text) * WIDE
         if ground != palette.ground and width:
-            grounds.append(f'<rect class="{palette.name(ground)} r" x="{x}" width="{width}" height="{HIGH}"/>')
+            grounds.append(
+                f'<rect class="{palette.name(ground)} r" x="{x}" width="{width}" height="{HIGH}"/>'
+            )
         bold = bool(style and style.bold)
         text, begin = "", x
         for sign in segment.text:
@@ -113,11 +152,8 @@ def _text(text: str, x: int, color: str, bold: bool, palette: Palette) -> list[s
     if not text:
         return []
     classes = f"{palette.name(color)} b" if bold else palette.name(color)
-    length = cell_len(text) * WIDE
-    return [
-        f'<text class="{classes}" x="{x}" y="{HIGH - 5}" textLength="{length}" '
-        f'lengthAdjust="spacingAndGlyphs">{escape(text)}</text>'
-    ]
+    place = f'x="{x}" y="{HIGH - 5}" textLength="{cell_len(text) * WIDE}" lengthAdjust="spacingAndGlyphs"'
+    return [f'<text class="{classes}" {place}>{escape(text)}</text>']
 
 
 def _shape(sign: str, x: int) -> tuple[str, str] | None:

@@ -24,6 +24,7 @@ TOP_LEVEL = [
     "first_cause",
     "findings",
     "unknown",
+    "standing",
     "skipped",
 ]
 FINDING = {

@@ -193,7 +193,7 @@ def test_nothing_readable_says_what_was_looked_for_and_where(tmp_path: Path) -> 
     (tmp_path / "notes.txt").write_text("nothing of a trainer\n")
     monitor = Monitor([str(tmp_path)], Settings())
     monitor.read_all()
-    with pytest.raises(NothingReadable, match=r"no log of a known trainer .* TRL and verl"):
+    with pytest.raises(NothingReadable, match=r"no log of a known trainer .* trainers and trackers"):
         monitor.require_readable()
 
 
@@ -217,6 +217,22 @@ def test_the_live_monitor_hands_over_what_is_appended_and_stops_when_told(tmp_pa
     live.stop()
     assert not live.is_alive()
     assert live.error is None
+
+
+def test_reading_that_is_held_for_a_keys_answer_goes_on_by_itself(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1)), *group(2, "b", (0, 1))])
+    seen: list[Snapshot] = []
+    live = LiveMonitor(Monitor([str(tmp_path)], Settings()), seen.append, poll_seconds=0.02)
+    live.start()
+    wait_until(lambda: bool(seen) and seen[-1].judged_step == 2)
+    live.hold()
+    with log.open("a") as file:
+        file.write('{"kind": "rollout", "step": 3, "group": "c", "index": 0, "reward": 1.0}\n')
+        file.write('{"kind": "rollout", "step": 3, "group": "c", "index": 1, "reward": 1.0}\n')
+    wait_until(lambda: seen[-1].judged_step == 3)
+    live.hold()
+    live.stop()
+    assert not live.is_alive()
 
 
 def test_a_run_that_falls_silent_is_said_to_have_stalled_and_is_well_again_when_it_goes_on(
@@ -301,7 +317,6 @@ def test_a_step_that_is_printed_over_several_lines_is_shown_in_the_pause_after_i
     while monitor.poll():
         pass
     assert values(monitor.snapshot(), "reward_mean") == {1: 0.25, 2: 0.75}
-
 
 
 def test_a_log_that_was_old_when_it_was_opened_is_quiet_and_not_stalled(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,14 +11,21 @@ from hypothesis import strategies as st
 from runs import recorded_lines
 
 from grpo_top.behind import Behind
+from grpo_top.check_text import check_text
 from grpo_top.cli import main
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
-from grpo_top.reference import LEAST_STEPS, part, parting, wanted
+from grpo_top.reference import LEAST_STEPS, Partings, Reference, part, parting, wanted
+from grpo_top.reference_text import reference_lines
+from grpo_top.report import check_object
+from grpo_top.report_file.content import content
+from grpo_top.report_file.html import html
 from grpo_top.snapshot import Series
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from grpo_top.snapshot import Snapshot
 
 
 def series(values, first: int = 1) -> Series:
@@ -37,6 +43,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (top / name).mkdir()
         (top / name / "rollouts.jsonl").write_bytes(b"\n".join(recorded_lines(name)) + b"\n")
     return top
+
+
+@pytest.fixture(scope="module")
+def broken(recorded: Path) -> Snapshot:
+    where, own = [str(recorded / "verifier_broken")], Settings()
+    monitor = Monitor(where, own, reference=Behind(str(recorded / "healthy"), where, own))
+    monitor.read_all()
+    return monitor.snapshot(finished=True)
 
 
 # ---- where two series part
@@ -65,7 +79,7 @@ def test_a_slow_drift_is_named_near_its_beginning() -> None:
 
 
 @given(seed=st.integers(0, 10_000), steps=st.integers(0, 300))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_two_runs_of_one_process_do_not_part(seed: int, steps: int) -> None:
     assert parting(series(noise(seed, steps)), series(noise(seed + 1, steps))) is None
 
@@ -74,7 +88,7 @@ def test_two_runs_of_one_process_do_not_part(seed: int, steps: int) -> None:
     values=st.lists(st.floats(width=64, allow_nan=True, allow_infinity=True), min_size=30, max_size=60),
     others=st.lists(st.floats(width=64, allow_nan=True, allow_infinity=True), min_size=30, max_size=60),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_any_numbers_can_be_compared(values: list[float], others: list[float]) -> None:
     found = parting(series(values), series(others, first=5))
     assert found is None or 5 <= found.step <= 60
@@ -93,6 +107,21 @@ def test_steps_that_only_one_of_them_has_do_not_count() -> None:
     assert parting(series(here), series(there, first=100)) is None
     assert parting(series(here), series(there, first=61 - LEAST_STEPS)).step == 61 - LEAST_STEPS
     assert parting(series(here), series(there, first=62 - LEAST_STEPS)) is None
+
+
+@given(seed=st.integers(0, 10_000), jump=st.integers(0, 90), parts=st.lists(st.integers(1, 40), max_size=8))
+@settings(max_examples=30, deadline=None)
+def test_runs_that_grow_part_where_whole_ones_do(seed: int, jump: int, parts: list[int]) -> None:
+    here, there = noise(seed, 120), noise(seed + 1, 120)
+    here[jump:] += 0.3
+    memory = Partings()
+    for end in (*np.cumsum(parts).tolist(), 120):
+        grown = series(here[:end]), series(there[:end])
+        found = memory.find("x", *grown)
+        assert (found and found.step) == ((whole := parting(*grown)) and whole.step)
+    here[5:60] = 0.9  # rewritten
+    rewritten = series(here), series(there)
+    assert memory.find("x", *rewritten) == parting(*rewritten)
 
 
 def test_an_earlier_part_is_counted_on_from_a_later_step() -> None:
@@ -120,35 +149,26 @@ def test_what_is_wanted_is_a_place_or_a_part_of_the_run(tmp_path: Path) -> None:
 # ---- two recorded runs, of which one was broken at step 51
 
 
-def test_the_step_at_which_a_run_parts_from_another_is_printed(
-    recorded: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broken, healthy = str(recorded / "verifier_broken"), str(recorded / "healthy")
-
-    main(["check", broken, "--reference", healthy])
-    text = capsys.readouterr().out
-    main(["check", "--json", broken, "--reference", healthy])
-    found = json.loads(capsys.readouterr().out)["reference"]
-
-    page = recorded / "report.html"
-    main(["report", broken, "--reference", healthy, "--out", str(page)])
+def test_the_step_at_which_a_run_parts_from_another_is_told(broken: Snapshot) -> None:
+    text = check_text(broken)
+    found = check_object(broken)["reference"]
+    page = html(content(broken, Settings()), "report")
 
     assert "reference healthy, laid behind this run by step" in text
-    assert '<polyline class="reference"' in page.read_text()
-    assert "they part at step 51: reward mean 0 here" in page.read_text()
     assert "they part at step 51: reward mean 0 here, 0.850 there" in text
     assert found["name"] == "healthy"
     assert found["parts"][0]["series"] == "reward_mean"
     assert {parted["step"] for parted in found["parts"]} == {51}
     assert "duplicate_frac" in found["alike"]
+    assert '<polyline class="reference"' in page
+    assert "they part at step 51: reward mean 0 here" in page
 
 
-def test_a_run_does_not_part_from_itself(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    healthy = str(recorded / "healthy")
+def test_a_run_does_not_part_from_itself(broken: Snapshot) -> None:
+    same = Reference("same", broken.series, broken.series)
 
-    main(["check", healthy, "--reference", healthy])
-
-    assert "they part in none of" in capsys.readouterr().out
+    assert same.partings() == {}
+    assert "they part in none of" in "\n".join(reference_lines(same))
 
 
 @pytest.mark.parametrize(("since", "step"), [(None, 51), (60, 60)])
@@ -171,8 +191,10 @@ def test_a_reference_that_grows_is_followed_and_its_end_is_no_end(recorded: Path
     lines = recorded_lines("healthy")
     log = tmp_path / "rollouts.jsonl"
     log.write_bytes(b"\n".join(lines[:400]) + b"\n")
-    where, own = [str(recorded / "healthy")], Settings()
-    monitor = Monitor(where, own, reference=Behind(str(tmp_path), where, own))
+    run = tmp_path / "run.jsonl"
+    run.write_bytes(b"\n".join(lines[:40]) + b"\n")
+    where, own = [str(run)], Settings()
+    monitor = Monitor(where, own, reference=Behind(str(log), where, own))
     while monitor.poll(0.5):
         pass
     before = monitor.snapshot()

@@ -74,6 +74,7 @@ def report(options: argparse.Namespace) -> int:
     from grpo_top.report_file.content import content
     from grpo_top.report_file.html import html
     from grpo_top.report_file.markdown import markdown
+    from grpo_top.writing import write_whole
 
     out = options.out
     if out.suffix.lower() not in (".html", ".htm", ".md"):
@@ -83,12 +84,12 @@ def report(options: argparse.Namespace) -> int:
     title = f"grpo-top: {snapshot.run.name or 'run'}"
     written = markdown(blocks) if out.suffix.lower() == ".md" else html(blocks, title)
     try:
-        out.write_text(written, encoding="utf-8")
+        size = write_whole(out, written)
     except OSError as error:
         raise Wrong(
             f"--out {out}: {error.strerror}; give a file in a folder that can be written to"
         ) from error
-    print(f"{out}: {len(written.encode()):,} bytes")
+    print(f"{out}: {size:,} bytes")
     return OK
 
 

@@ -160,9 +160,19 @@ class RewardCollapse(SeriesDetector):
         before, noise = _level(rows)
         covered = self.share * (self._highest - self._lowest)
         fall = max(self.deviations * noise, covered, self._least_fall(facts))
-        if value <= before - fall and not self._parts.other_tasks(FALL_ROWS, fall):
-            self._before, self._mark = before, before - fall
-            self._parts.mark(FALL_ROWS)
+        if value > before - fall:
+            return
+        if self._parts.other_tasks(FALL_ROWS, fall):
+            self._begin_anew()
+            return
+        self._before, self._mark = before, before - fall
+        self._parts.mark(FALL_ROWS)
+
+    def _begin_anew(self) -> None:
+        """Other tasks earn otherwise: what was earned before them says nothing."""
+        self._series.clear()
+        self._late.clear()
+        self._least, self._best, self._best_step = math.inf, -math.inf, 0
 
     def _sinks(self, facts: StepFacts) -> bool:
         """Whether the mean of 20 rows lies well below its best, the newest rows too, and they go on falling."""

@@ -157,9 +157,13 @@ class UnreadableLines(Detector):
 
     id = "UNREADABLE_LINES"
     stage = 0
-    severity = Status.INFO
+    severity = Status.WARN
     series = ()
-    knobs = (Knob("threshold", 1, "unreadable records since the step before that are worth a remark"),)
+    knobs = (
+        Knob("threshold", 1, "unreadable records since the step before that are worth a remark"),
+        Knob("share", 0.5, "of the records since the step before, past which that is a warning"),
+        Knob("min_records", 10, "unreadable records that a warning takes"),
+    )
     page = Page(
         what=(
             "Some records of the log could not be read. They are cut off, welded to the next one, or hold "
@@ -167,8 +171,9 @@ class UnreadableLines(Detector):
         ),
         looks_like="`skipped` beside a source. Groups that lack a rollout, steps that lack a group.",
         decides=(
-            "Remarks on every step before which `threshold` or more records could not be read. A last line that "
-            "is still being written is waited for and does not count."
+            "Remarks on every step before which `threshold` or more records could not be read, and warns where these "
+            "are `min_records` or more and past a `share` of all: what is left says little of the run then. A last "
+            "line that is still being written is waited for and does not count."
         ),
         try_next=(
             "Look at the first of them, `grpo-top inspect` names file, line and reason",
@@ -179,6 +184,8 @@ class UnreadableLines(Detector):
         related=("GROUP_INTEGRITY", "STEP_RESTART"),
     )
     threshold: float
+    share: float
+    min_records: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
@@ -191,8 +198,14 @@ class UnreadableLines(Detector):
             return Verdict(Status.OK, 0, self.threshold)
         self._count += facts.unreadable
         self._first = facts.step if self._first is None else self._first
-        met = facts.unreadable >= self.threshold
-        return Verdict(Status.INFO if met else Status.OK, facts.unreadable, self.threshold, facts.step)
+        if facts.unreadable < self.threshold:
+            return Verdict(Status.OK, facts.unreadable, self.threshold, facts.step)
+        known = 1 + (0 if facts.batch is None else facts.batch.size)
+        most = (
+            facts.unreadable > self.share * (facts.unreadable + known)
+            and facts.unreadable >= self.min_records
+        )
+        return Verdict(Status.WARN if most else Status.INFO, facts.unreadable, self.threshold, facts.step)
 
     def describe(self, facts: StepFacts) -> Details:
         """How many there were, here and in all."""

@@ -135,7 +135,7 @@ class TerminationShift(Detector):
             0.05,
             "share of the last 20 steps' rollouts that end in an error, a crash, a timeout or an abort",
         ),
-        Knob("min_steps", 5, "steps before such a share counts that chance could explain"),
+        Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
         Knob("distance", 0.3, "Jensen-Shannon distance of a family's mix of reasons from its first 10 steps"),
         Knob("never_steps", 10, "first steps of the run on which no completion ends by itself"),
         Knob("never_tokens", 128, "length at which they are all cut; below it the budget is simply small"),
@@ -153,8 +153,9 @@ class TerminationShift(Detector):
         ),
         decides=(
             "Three ways. Reasons that read like an error, a crash, a timeout or an abort reach `threshold` "
-            "of the rollouts of the last 20 steps (before `min_steps` steps only where a one-sided 99% bound "
-            "does). Or a family's mix of reasons, those of a budget left out, moves by `distance` from its "
+            "of the rollouts of the last 20 steps, and so does a one-sided 90% bound of that share (99% with "
+            "fewer than `min_steps` steps). "
+            "Or a family's mix of reasons, those of a budget left out, moves by `distance` from its "
             "first 10 steps (40 rollouts or more on both sides), while natural endings become fewer; where "
             "no reason is known as natural, while its reward does not rise. Or no completion ended by itself "
             "on the first `never_steps` steps although `never_tokens` were left to it."

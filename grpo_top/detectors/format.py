@@ -43,7 +43,7 @@ class ParseFailures(SeriesDetector):
     knobs = (
         Knob("threshold", 0.2, "share of the last 20 steps' rollouts whose answer does not parse"),
         Knob("fail", 0.5, "share from which it is a failure"),
-        Knob("min_steps", 5, "steps before a share counts that chance could explain"),
+        Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
     )
     page = Page(
         what=(
@@ -57,8 +57,9 @@ class ParseFailures(SeriesDetector):
         ),
         decides=(
             "Takes the share of rollouts whose answer did not parse over the last 20 steps. Warns from "
-            "`threshold` on, fails from `fail` on. With fewer than `min_steps` steps only where a one-sided "
-            "99% bound lies there too. A small base model often starts above the limit and comes below it "
+            "`threshold` on, fails from `fail` on, where a one-sided 90% bound lies there too (99% with fewer "
+            "than `min_steps` steps): 8 rollouts a step are soon above it by chance. "
+            "A small base model often starts above the limit and comes below it "
             "within a dozen steps: such a finding clears by itself."
         ),
         try_next=(

@@ -24,8 +24,6 @@ STEPS_BEFORE = 10
 POINTS_KEPT = 240
 """Evaluations, or means of several, that are kept of one suite; an even number."""
 SUITES_KEPT = 32
-LEAST_FREEDOM = 3
-"""Differences of evaluations, less one, from which they tell how noisy those are."""
 WIDE = 2.0
 """Width of a reward range past which held-out values within 0 and 1 are not on its scale."""
 TOGETHER = 3
@@ -87,17 +85,18 @@ class Suite:
     def chance(self, first: int, second: int, newest: int = 0, of: int = 1) -> float:
         """What two means of so many evaluations may differ by though nothing changed: a one-sided 99% bound.
 
-        By how neighbouring evaluations differ, the `newest` differences aside, with Student's correction for how
-        few of those there are. `of`: among how many means the one that is farthest off was picked.
+        By how far evaluations lie from the middle between their neighbours, which no smooth course makes, with
+        Student's correction for how few they are. The `newest` do not count; `of`: among how many means the one
+        that is farthest off was picked.
         """
         values = [pair.heldout for pair in self.pairs]
-        differences = np.diff(values[: len(values) - newest])
-        freedom = len(differences) - 1
-        if freedom < LEAST_FREEDOM:
+        bends = np.diff(values[: len(values) - newest], 2)
+        freedom = len(bends)
+        if not freedom:
             return 0.0
         quantile = math.sqrt(ONE_SIDED_99**2 + 2 * math.log(of))
         quantile *= 1 + (quantile**2 + 1) / (4 * freedom)
-        deviation = float(differences.std(ddof=1)) / math.sqrt(2)
+        deviation = math.sqrt(float((bends**2).mean()) / 6)
         return quantile * deviation * math.sqrt(1 / first + 1 / second)
 
     def width(self, train_range: float) -> float:
@@ -147,8 +146,8 @@ class HeldoutFlat(Detector):
             "evaluations lies `sink` of the range under the best mean of 3, while train has risen by "
             "`train_rise` since. And it fires when the newest evaluation lies `fall` of the range "
             "under the best one and under the median of those before it, while train reward is at its "
-            "highest. Each of these differences must be more than chance makes, by how neighbouring evaluations "
-            "differ: an evaluation on a few dozen rollouts cannot tell. Where no range is "
+            "highest. Each of these differences must be more than chance makes, by how far evaluations "
+            "lie off the middle of their neighbours: one on a few dozen rollouts cannot tell. Where no range is "
             "known, means within 0 and 1 are taken to have that range."
         ),
         try_next=(
@@ -306,7 +305,7 @@ class HeldoutFlat(Detector):
 
     def _falls(self, suite: Suite, width: float) -> bool:
         newest = suite.newest
-        chance = suite.chance(1, 1, newest=1, of=len(suite.pairs) - 1)
+        chance = suite.chance(1, 1, newest=1, of=(len(suite.pairs) - 1) ** 2)  # of all pairs of evaluations
         return (
             suite.best.heldout - newest.heldout >= max(self.fall * suite.width(width), chance)
             and newest.train >= suite.highest_train

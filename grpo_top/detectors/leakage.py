@@ -84,8 +84,8 @@ class Leakage(Detector):
             "Keeps which tasks were trained on and which were held out, by task id where there is one and "
             "else by prompt (white space normalised). Fails at `overlap` tasks that are both. Warns when "
             "unique tasks are under `unique` of the groups of the last 20 steps, with `min_groups` groups or "
-            "more. Where prompts stand for tasks and there are fewer than 4 different ones, the task is not "
-            "in the prompt, and nothing is judged."
+            "more. Without held-out tasks it is never `ok`. Where prompts stand for tasks and there are fewer "
+            "than 4 different ones, the task is not in the prompt, and nothing is judged."
         ),
         try_next=(
             (
@@ -201,8 +201,8 @@ class Leakage(Detector):
         self._repeats_since = (self._repeats_since or self._recent.first_step) if few else None
         if few:
             return Verdict(Status.WARN, share, self.unique, self._repeats_since)
-        if groups < self.min_groups and not self._heldout.count:
-            return UNKNOWN
+        if not self._heldout.count:
+            return UNKNOWN  # that train tasks are many does not say that none of them is held out
         return Verdict(Status.OK, share if groups else None, self.unique)
 
 

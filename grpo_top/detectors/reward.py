@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from grpo_top.facts import StepFacts
 
 TEXTS_COUNTED = 1000
+DIFFERENT = 0.5
+"""Share of a step's groups that must hold different texts: copies earn one reward by nature."""
 CHANCE = 1e-3
 """Chance under which a policy does not come to earn the top reward every time."""
 STEPS_OF_CHANCE = 2
@@ -69,8 +71,8 @@ class RewardStreak(Detector):
         ),
         decides=(
             "Fires once all train rollouts of the last steps, `threshold` of them or more over `groups` groups, "
-            "have one identical reward while a group holds different texts. It has to come at a stroke: where "
-            "half of the groups had no spread before (`flat_before`), or where the reward is the top of its "
+            "have one identical reward while half of a step's groups hold different texts. It has to come at a stroke: "
+            "where half of the groups had no spread before (`flat_before`), or where the reward is the top of its "
             "range, the steps before were already at `near_top` of it, and a policy that fails half as often as then "
             "could earn it that often in a row (0.1%), the policy got there by itself, and "
             "DEGENERATE_GROUPS or SATURATED_REWARD says so. Judged by whole steps, so that the order of the log "
@@ -143,7 +145,7 @@ class RewardStreak(Detector):
             return UNKNOWN
         if same:
             self._reward = float(rewards[0])
-            self._texts_differ |= bool((batch.distinct_texts > 1).any())
+            self._texts_differ |= int(np.count_nonzero(batch.distinct_texts > 1)) >= DIFFERENT * batch.groups
             if len(self._texts) < TEXTS_COUNTED:
                 self._texts.update(batch.texts.tolist())
         length = self._rollouts.update(same, facts.step, len(rewards))

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 LEAST_ROWS = 12
 """Rows from which a trend can be told from noise at 1%."""
-ONE_SIDED_99 = 2.33
-"""Standard normal quantile of a one-sided bound at 99%."""
+ONE_SIDED_90, ONE_SIDED_99 = 1.28, 2.33
+"""Standard normal quantiles of one-sided bounds at 90% and 99%."""
 OF_MANY_STEPS = 3.0
 """The same where every step of a run is a new occasion for chance: about one in a thousand."""
 
@@ -108,9 +108,10 @@ class LateShare:
         return above[0] if above else self.window.first_step
 
     def judge(self, threshold: float, min_steps: float, severity: Status) -> Verdict:
-        """`severity` from the limit on, where chance cannot explain it: by the rollouts that the share is of.
+        """`severity` from the limit on, where the 90% bound of the rollouts' share lies there too.
 
-        Where their number is not known, `min_steps` steps are enough.
+        With fewer than `min_steps` steps it must be the 99% bound; where rollouts cannot be counted there must be
+        as many steps.
         """
         if not self.window.span:
             return UNKNOWN
@@ -119,7 +120,9 @@ class LateShare:
             status = Status.OK if self.window.span >= min_steps else Status.UNKNOWN
             return Verdict(status, share, threshold)
         rollouts = round(math.fsum(self._rollouts)) if len(self._rollouts) == len(self.window) else 0
-        sure = lower_bound(share, rollouts) >= threshold if rollouts else self.window.span >= min_steps
+        enough = self.window.span >= min_steps
+        quantile = ONE_SIDED_90 if enough else ONE_SIDED_99
+        sure = lower_bound(share, rollouts, quantile) >= threshold if rollouts else enough
         return Verdict(severity if sure else Status.WATCH, share, threshold, self.onset(threshold))
 
 
@@ -139,9 +142,9 @@ class StreakShare:
             self._items += math.inf if items is None else items
             self._hits += share * (0.0 if items is None else items)
 
-    def is_sure(self, limit: float) -> bool:
-        """Whether its items can hardly come from a share below the limit."""
-        if self._items in (0.0, math.inf):
+    def is_sure(self, limit: float, enough: float = math.inf) -> bool:
+        """Whether its items can hardly come from a share below the limit, or are `enough`."""
+        if not self._items or self._items >= enough:
             return True
         return lower_bound(self._hits / self._items, round(self._items), OF_MANY_STEPS) > limit
 

@@ -161,7 +161,7 @@ class MixedVersions(SeriesDetector):
     series = ("mixed_version_frac",)
     knobs = (
         Knob("threshold", 0.05, "share of the last 20 steps' rollouts that span two policy versions or more"),
-        Knob("min_steps", 5, "steps before a share counts that chance could explain"),
+        Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
         Knob("tolerance", TOLERANCE, "versions that a rollout may span where the run declares no tolerance"),
     )
     page = Page(
@@ -178,7 +178,7 @@ class MixedVersions(SeriesDetector):
         decides=(
             "Remarks when `threshold` of the rollouts of the last 20 steps span two versions or more. Warns "
             "when as many span more than the run's tolerance of lag (`tolerance` where none is declared). "
-            "With fewer than `min_steps` steps only where a one-sided 99% bound lies above."
+            "A one-sided 90% bound of the share must lie there too (99% with fewer than `min_steps` steps)."
         ),
         try_next=(
             (

@@ -187,7 +187,7 @@ class RepetitionLoops(SeriesDetector):
     series = ("repetition_frac",)
     knobs = (
         Knob("threshold", 0.1, "share of the last 20 steps' completions that end in a loop"),
-        Knob("min_steps", 5, "steps before a share counts that chance could explain"),
+        Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
     )
     page = Page(
         what=(
@@ -201,8 +201,8 @@ class RepetitionLoops(SeriesDetector):
         ),
         decides=(
             "A completion loops when its tail is three or more repeats of one span, or "
-            "128 digits in a row. Fires when `threshold` of the completions of the last 20 steps do. With "
-            "fewer than `min_steps` steps it fires only where a one-sided 99% bound lies above the threshold."
+            "128 digits in a row. Fires when `threshold` of the completions of the last 20 steps do, and a "
+            "one-sided 90% bound of that share lies there too (99% with fewer than `min_steps` steps)."
         ),
         try_next=(
             (
@@ -262,7 +262,7 @@ class Gibberish(SeriesDetector):
     series = ("gibberish_frac",)
     knobs = (
         Knob("threshold", 0.1, "share of the last 20 steps' completions that are not language"),
-        Knob("min_steps", 5, "steps before a share counts that chance could explain"),
+        Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
     )
     page = Page(
         what=(
@@ -276,8 +276,8 @@ class Gibberish(SeriesDetector):
         ),
         decides=(
             "Each completion is looked at once, for the share of its characters that no language writes. "
-            "Fires when `threshold` of the completions of the last 20 steps are such; with fewer than "
-            "`min_steps` steps only where a one-sided 99% bound lies above the threshold."
+            "Fires when `threshold` of the completions of the last 20 steps are such, and a one-sided 90% bound "
+            "of that share lies there too (99% with fewer than `min_steps` steps)."
         ),
         try_next=(
             (

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 FULL = 0.98
 """Mean length as a share of the budget from which nearly every completion must have used it up."""
 
+LEAST_ROLLOUTS = 8
+"""Rollouts that a step has at least: one group."""
+
 
 class Truncation(SeriesDetector):
     """Completions are cut off by the token budget."""
@@ -50,9 +53,9 @@ class Truncation(SeriesDetector):
             "Warns when more than `threshold` of a step's completions are cut on `sustain` steps running, "
             "fails above `fail`. Where steps are small the rollouts of these steps must besides be more than chance "
             "makes of a share below the limit: of 8 rollouts one is often cut. In a log without rollouts their number "
-            "is taken from the finest share that was ever logged. A step counts as cut altogether where no rate is "
-            "logged but the mean length is 98% or more of the intended max_tokens. A base model that runs long at first clears this by "
-            "itself."
+            "is taken from the finest difference between shares, 8 a step at least. A step counts as cut altogether "
+            "where no rate is logged but the mean length is 98% or more of the intended max_tokens. A base model "
+            "that runs long at first clears this by itself."
         ),
         try_next=(
             "Check that the deployed max_tokens is the intended one, see SAMPLER_DRIFT",
@@ -84,7 +87,7 @@ class Truncation(SeriesDetector):
         super().__init__(settings)
         self._above, self._far_above = StreakShare(), StreakShare()
         self._finest = 1.0
-        """The smallest share, other than 0, that was cut or was not: of how many rollouts a row can be."""
+        """The smallest difference between shares that were logged: one rollout of a row, or more."""
         self._rate = 0.0
         self._parts = Parts()
 
@@ -99,11 +102,12 @@ class Truncation(SeriesDetector):
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare a step's share of cut completions with both limits."""
-        self._rate = value
         steps = facts.stands_for("truncation_rate")
-        self._finest = min([self._finest, *(share for share in (value, 1 - value) if share > 1e-6)])
+        apart = (abs(value - other) for other in (0.0, 1.0, self._rate))
+        self._finest = min([self._finest, *(difference for difference in apart if difference > 1e-6)])
+        self._rate = value
         known = facts.get("rollouts")
-        rollouts = 1 / self._finest if known is None else known
+        rollouts = max(1 / self._finest, LEAST_ROLLOUTS * steps) if known is None else known
         self._above.update(value > self.threshold, facts.step, steps, value, rollouts)
         self._far_above.update(value > self.fail, facts.step, steps, value, rollouts)
         if self._fails():

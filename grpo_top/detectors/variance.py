@@ -72,7 +72,8 @@ class DegenerateGroups(SeriesDetector):
             "`fail`. The farther above, the fewer steps it takes: from the fifth on it is enough that what "
             "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer "
             "than 8 groups, the newest steps that together have 8 are taken as one, and the groups of the streak "
-            "must be more than chance makes of a share below the limit. A group is without variance "
+            "must be more than chance makes of a share below the limit, or as many as `sustain` steps of 8 hold. "
+            "A group is without variance "
             "when the population std of its known rewards is at most 1e-8."
         ),
         try_next=(
@@ -130,9 +131,8 @@ class DegenerateGroups(SeriesDetector):
         mean = self._late.mean
         severity = Status.FAIL if mean >= self.fail else Status.WARN
         verdict = sustained(self._high.streak, 0 if far else self.sustain, severity, mean, self.threshold)
-        if verdict.status >= Status.WARN and (
-            mean <= self.threshold or not self._high.is_sure(self.threshold)
-        ):
+        sure = self._high.is_sure(self.threshold, self.sustain * ENOUGH_GROUPS)
+        if verdict.status >= Status.WARN and (mean <= self.threshold or not sure):
             return verdict._replace(status=Status.WATCH)
         return verdict
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
+from io import BytesIO
 from typing import NamedTuple
 
 from grpo_top.sources.lines import Lines
+
+LONG = 256
+"""Bytes from which on lines are long, on average."""
 
 
 class LongLine(NamedTuple):
@@ -23,6 +27,8 @@ class LineSplitter:
         self._max_line = max_line
         self._held: list[bytes] = []
         self._held_size = 0
+        self._are_long = False
+        """Whether the lines of the last piece were."""
         self._dropping = False
         """The held line is past the limit: its bytes are counted and let go."""
         self._finished = False
@@ -55,11 +61,11 @@ class LineSplitter:
         first = data.find(b"\n") + 1
         if self._dropping or self._held_size + first - 1 > self._max_line:
             self._drop(first)
-            whole = data[first : end - 1] if first < end else None
+            whole = data[first:end]
         else:
-            whole = b"".join([*self._held, data[: end - 1]])
+            whole = b"".join([*self._held, memoryview(data)[:end]])
         self._held, self._held_size = [], 0
-        if whole is not None:
+        if whole:
             self._split(whole)
         self._hold(data[end:])
 
@@ -117,7 +123,13 @@ class LineSplitter:
         self._held, self._held_size, self._dropping = [], 0, False
 
     def _split(self, data: bytes) -> None:
-        lines = data.split(b"\n")
+        """Give lines that all end in a newline."""
+        if self._are_long:  # `split` looks at each byte by itself: of long lines in four times the time
+            lines = [line[:-1] for line in BytesIO(data)]
+        else:
+            lines = data.split(b"\n")
+            lines.pop()
+        self._are_long = len(data) > LONG * len(lines)
         if len(data) > self._max_line and max(map(len, lines)) > self._max_line:
             self._split_around_long(lines)
         else:

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rich.text import Text
 from textual.events import Event, InputEvent
 from textual.message import Message
+from textual.worker import WorkerFailed
 
 from grpo_top.defects import described
 from grpo_top.leaving import raise_it, status_of
+from grpo_top.text import safe
 from grpo_top.ui.glyphs import UNICODE, Glyphs
 from grpo_top.ui.going import Going
 from grpo_top.ui.keys import APP_KEYS, RUNS_KEY, bindings
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from grpo_top.ui.screens.runs import RunsScreen
     from grpo_top.ui.view import View
 
+WRONG = 2
+"""The exit status where what is to be opened cannot be."""
 _LEAVE = ("quit", "ctrl+c")
 _OF_NO_RUN = (*_LEAVE, "help", "command_palette", "change_theme", "back")
 """Actions that the table of runs has as well."""
@@ -264,8 +268,12 @@ class GrpoTop(Going):
 
         if self._open_monitor is None:
             return
-        monitor = self._opening = self._open_monitor()
-        monitor.look()
+        try:
+            monitor = self._opening = self._open_monitor()
+            monitor.look()
+        except (ValueError, OSError) as error:  # the command line is wrong, and that is all there is to say
+            self.call_from_thread(self.exit, None, WRONG, Text(f"grpo-top: {safe(str(error))}"))
+            return
         self._opening = None
         if self.several is not None and monitor.selection.several and not monitor.selection.is_chosen:
             self.several.list(monitor)
@@ -289,25 +297,30 @@ class GrpoTop(Going):
     def _fatal_error(self) -> None:
         """Say what failed and where; Textual's own message quotes variables, which hold what a model wrote."""
         self.failed = True
-        if self._exception is not None:
-            self.panic(Text(described("the screen", self._exception, "failed")))
+        error = self._exception
+        if isinstance(error, WorkerFailed):
+            error = error.error
+        if error is not None:
+            self.panic(Text(described("the screen", error, "failed")))
 
     def look(self, **how: Any) -> None:
         """Draw the view otherwise: at another `cursor`, through another `lens`."""
         self._present(replace(self.view, now=self._clock(), **how))
 
     def _tick(self) -> None:
-        """Draw what is newer: a newly judged step at once, what else has changed once a second."""
+        """Draw what is newer: a newly judged step at once, what else has changed once a second.
+
+        While a log is caught up with, its steps as well: drawing takes as long as reading a step.
+        """
         if self.several is not None:
             self.several.tick()
         if self._view is None or self._runs_screen is not None:
             return
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
         view = replace(self._view, snapshot=self._newest, now=self._clock(), error=error)
-        judged = view.snapshot.judged_step != self.view.snapshot.judged_step
-        if judged or view.error != self.view.error:
-            self._present(view)
-        elif abs(view.now - self._presented) >= 1 and view.key != self.view.key:
+        judged = view.snapshot.judged_step != self.view.snapshot.judged_step and view.snapshot.reading is None
+        stale = view.key != self.view.key and abs(view.now - self._presented) >= 1
+        if judged or stale or view.error != self.view.error:
             self._present(view)
         elif abs(view.now - self._told) >= 1 and (screen := self._run_screen) is not None:
             self._told = view.now

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.snapshot import Status
+from grpo_top.status import Status
 
 if TYPE_CHECKING:
     from textual.app import App
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Box:
     """The eight pieces of a frame."""
 
@@ -23,7 +23,7 @@ class Box:
     vertical: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Glyphs:
     """One set of glyphs. Every field is one cell, but the ramps and the tree's branches."""
 

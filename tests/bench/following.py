@@ -1,4 +1,4 @@
-"""What it costs to follow a run: an idle one, many files that grow at once, a folder of very many files."""
+"""What it costs to follow a run: many files that grow at once, a folder of very many files, a burst."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import orjson
 from grpo_top.config import Settings
 from grpo_top.monitor import LiveMonitor, Monitor
 from tests.bench.figures import Figure
-from tests.bench.inputs import RUN, metrics, rollout_records, write_run
+from tests.bench.inputs import RUN, metrics, rollout_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,41 +52,6 @@ class Follower:
         return 0 if self.newest is None else self.newest.run.last_step or 0
 
 
-def idle(folder: Path, quick: bool) -> list[Figure]:
-    """A run in which nothing happens."""
-    log = folder / "idle.jsonl"
-    write_run(log, 2_560)
-    follower = Follower(log.parent)
-    follower.wait(10)
-    time.sleep(3.0)  # until files count as settled
-    share, pictures = _busy(4.0 if quick else 20.0, follower)
-    follower.stop()
-    log.unlink()
-    return [Figure("idle", share * 100, "%", 0.5, f"of a core; {pictures} pictures")]
-
-
-def delay(folder: Path, quick: bool) -> list[Figure]:
-    """From a line that is written to the picture that holds it."""
-    log = folder / "delay.jsonl"
-    log.write_bytes(orjson.dumps(RUN) + b"\n")
-    follower = Follower(folder)
-    chance = random.Random(1)
-    delays = []
-    with log.open("ab", buffering=0) as file:
-        for step in range(1, 30 if quick else 100):
-            time.sleep(0.05 + chance.random() * 0.2)
-            file.write(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}) + b"\n")
-            begin = time.perf_counter()
-            if not follower.wait(step):
-                raise RuntimeError("a step never came")
-            delays.append(time.perf_counter() - begin)
-    follower.stop()
-    log.unlink()
-    delays.sort()
-    at = delays[int(0.95 * len(delays))]
-    return [Figure("a line appended → in the picture", at * 1e3, "ms", 150.0, "95th percentile, local disk")]
-
-
 def many_growing(folder: Path, quick: bool) -> list[Figure]:
     """240 files, to each of which a line is appended every second."""
     seconds, files = (4 if quick else 20), 240
@@ -96,7 +61,7 @@ def many_growing(folder: Path, quick: bool) -> list[Figure]:
         path.write_bytes(_lines(records, 2))
     follower = Follower(folder)
     time.sleep(3.0)
-    before = _cpu()
+    before = cpu()
     begin = time.perf_counter()
     wrote = 0.0
     for second in range(seconds):
@@ -107,7 +72,7 @@ def many_growing(folder: Path, quick: bool) -> list[Figure]:
         wrote += time.thread_time() - own
         time.sleep(max(0.0, begin + second + 1 - time.perf_counter()))
     time.sleep(1.0)
-    spent = _cpu() - before - wrote
+    spent = cpu() - before - wrote
     follower.stop()
     found = follower.newest.rollouts.length if follower.newest else 0
     expected = files * (2 + seconds)
@@ -186,13 +151,7 @@ def _lines(records: object, count: int) -> bytes:
     return b"\n".join(found) + b"\n"
 
 
-def _cpu() -> float:
+def cpu() -> float:
+    """Processor time of this process so far, in seconds."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
-
-
-def _busy(seconds: float, follower: Follower) -> tuple[float, int]:
-    """Share of a core that this process uses while it does nothing else, and the pictures that were made."""
-    before, pictures, begin = _cpu(), follower.pictures, time.perf_counter()
-    time.sleep(seconds)
-    return (_cpu() - before) / (time.perf_counter() - begin), follower.pictures - pictures

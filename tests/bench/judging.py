@@ -10,11 +10,10 @@ from grpo_top.config import Settings
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.native import NativeReader
 from grpo_top.ledger import Ledger
-from grpo_top.monitor import Monitor
 from grpo_top.picture import picture
 from grpo_top.records import NOWHERE, Rollout, Step
 from tests.bench.figures import Figure
-from tests.bench.inputs import rollout_records, write_metrics
+from tests.bench.inputs import rollout_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,26 +83,6 @@ def steps(folder: Path, quick: bool) -> list[Figure]:
             f"one picture of a run of {late:,} steps", picture_cost * 1e3, "ms", None, "4 a second at most"
         ),
     ]
-
-
-def live(folder: Path, quick: bool) -> list[Figure]:
-    """A verdict and a picture after every single step of a growing log of metrics."""
-    whole = folder / "whole.jsonl"
-    count = 500 if quick else 2_000
-    write_metrics(whole, count)
-    log = folder / "growing.jsonl"
-    monitor = Monitor([str(log)], Settings())
-    pieces = whole.read_bytes().splitlines(keepends=True)
-    log.write_bytes(pieces[0])
-    begin = time.process_time()
-    with log.open("ab", buffering=0) as file:
-        for piece in pieces[1:]:
-            file.write(piece)
-            monitor.poll(1.0)
-            monitor.snapshot()
-    spent = time.process_time() - begin
-    detail = f"{count:,} steps, polled and pictured after each: {spent:.2f} s CPU"
-    return [Figure("live: verdicts after every step", spent / count * 1e3, "ms", None, detail)]
 
 
 def _steps_of_records(count: int) -> list[list[Record]]:

@@ -50,9 +50,12 @@ def grpo_top(*arguments: str) -> list[str]:
 
 
 def in_turn(times: int, *commands: Sequence[str]) -> list[list[Cost]]:
-    """The costs of several commands, each run so many times, one after the other: what disturbs one disturbs all."""
-    rounds = [[cost(command) for command in commands] for _ in range(times)]
-    return [list(of_one) for of_one in zip(*rounds, strict=True)]
+    """The costs of several commands, each run so many times, one after the other: what disturbs one disturbs all.
+
+    A first round is not counted: there, Python may compile what it imports.
+    """
+    rounds = [[cost(command) for command in commands] for _ in range(times + 1)]
+    return [list(of_one) for of_one in zip(*rounds[1:], strict=True)]
 
 
 def least(costs: Sequence[Cost]) -> float:

@@ -6,13 +6,11 @@ import statistics
 from typing import TYPE_CHECKING
 
 from tests.bench.figures import Figure
-from tests.bench.inputs import write_metrics, write_run
+from tests.bench.inputs import write_run
 from tests.bench.processes import BARE_LOOP, Cost, cost, grpo_top, in_turn, least, python
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-STEPS_OF_METRICS = 2_000
 
 
 def ingest(folder: Path, quick: bool) -> list[Figure]:
@@ -40,19 +38,6 @@ def ingest(folder: Path, quick: bool) -> list[Figure]:
             f"peak, from {few:,} to {many:,} rollouts" + (": too few to tell" if quick else ""),
         ),
     ]
-
-
-def metrics_log(folder: Path, quick: bool) -> list[Figure]:
-    """`check` on a log of metrics alone, the whole process, against importing what it stands on."""
-    log = folder / "metrics.jsonl"
-    write_metrics(log, STEPS_OF_METRICS)
-    times = 3 if quick else 9
-    imports, checks = in_turn(
-        times, python("-c", "import numpy, orjson"), grpo_top("check", "--fail-on", "never", str(log))
-    )
-    ratio = statistics.median(one.cpu / other.cpu for one, other in zip(checks, imports, strict=True))
-    detail = f"{STEPS_OF_METRICS:,} steps: {least(checks):.2f} s CPU, {checks[0].memory / 1e6:.0f} MB"
-    return [Figure("check: 2,000 steps of metrics against `import numpy`", ratio, "x", None, detail)]
 
 
 def version(folder: Path, quick: bool) -> list[Figure]:

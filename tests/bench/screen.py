@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TITLE, PANELS = b"grpo-top", b"TRIAGE"
 _FOCUSED = "┏".encode()
 """The corner of the panel that has the focus."""
+_READ = b"live  ", b"quiet for"
+"""What the title says of a run once all of it has been read."""
 BARE_APP = """
 from textual.app import App
 from textual.widgets import Static
@@ -57,7 +59,9 @@ def first_frame(folder: Path, quick: bool) -> list[Figure]:
         Figure("first frame against a bare Textual app", ratio["small"], "x", 1.3, "its title line"),
         Figure("… of a large directory", ratio["large"], "x", 1.3, f"{size:,.0f} MB"),
         Figure("… panels filled", ratio["panels"], "x", None, "2,560 rollouts"),
-        Figure("… a large directory's panels filling", ratio["filling"], "x", None, "with how far it has read"),
+        Figure(
+            "… a large directory's panels filling", ratio["filling"], "x", None, "with how far it has read"
+        ),
     ]
 
 
@@ -66,19 +70,23 @@ def catching_up(folder: Path, quick: bool) -> list[Figure]:
     log = folder / "rollouts.jsonl"
     rollouts = 60_000 if quick else 500_000
     write_run(log, rollouts)
-    check = min(cost(grpo_top("check", "--fail-on", "never", str(folder))).wall for _ in range(1 if quick else 2))
+    check = min(
+        cost(grpo_top("check", "--fail-on", "never", str(folder))).wall for _ in range(1 if quick else 2)
+    )
     whole = []
     for _ in range(1 if quick else 2):
         with closing(Terminal(grpo_top(str(folder)))) as terminal:
             terminal.until(b"reading ")
-            whole.append(terminal.until(b"live", 600.0))
+            whole.append(terminal.until(*_READ, seconds=600.0))
     answers = sorted(_answers(folder))
     late = answers[int(0.99 * len(answers))]
     detail = f"{log.stat().st_size / 1e6:,.0f} MB: {min(whole):.1f} s, `check` {check:.1f} s"
     keys = f"99th percentile of {len(answers)}, median {statistics.median(answers) * 1e3:.0f} ms"
     log.unlink()
     return [
-        Figure("a large directory to its full picture, against `check`", min(whole) / check, "x", 1.3, detail),
+        Figure(
+            "a large directory to its full picture, against `check`", min(whole) / check, "x", 1.3, detail
+        ),
         Figure("… a key answered meanwhile", late * 1e3, "ms", 50.0, keys),
     ]
 
@@ -136,7 +144,7 @@ def at_rest(folder: Path, quick: bool) -> list[Figure]:
 
 def _seconds_until(command: list[str], marker: bytes) -> float:
     with closing(Terminal(command)) as terminal:
-        return terminal.until(marker, 30.0)
+        return terminal.until(marker, seconds=30.0)
 
 
 def _answers(folder: Path) -> list[float]:
@@ -145,7 +153,7 @@ def _answers(folder: Path) -> list[float]:
     with closing(Terminal(grpo_top(str(folder)))) as terminal:
         terminal.until(b"reading ")
         key = b"j"
-        while b"live" not in terminal.printed:
+        while not terminal.shows(*_READ):
             terminal.printed = b""
             begin = time.perf_counter()
             terminal.press(key)

@@ -35,13 +35,17 @@ class Terminal:
         self.printed = b""
         """What came since this was last emptied."""
 
-    def until(self, marker: bytes, seconds: float = 60.0) -> float:
-        """Read until the marker is in what is printed; the seconds since the command began. RuntimeError if not."""
+    def until(self, *markers: bytes, seconds: float = 60.0) -> float:
+        """Read until a marker is in what is printed; the seconds since the command began. RuntimeError if not."""
         deadline = time.perf_counter() + seconds
-        while marker not in self.printed:
+        while not self.shows(*markers):
             if time.perf_counter() > deadline or not self._read(0.05):
-                raise RuntimeError(f"{marker!r} was never drawn; the last: {self.printed[-200:]!r}")
+                raise RuntimeError(f"{markers} were never drawn; the last: {self.printed[-200:]!r}")
         return time.perf_counter() - self.began
+
+    def shows(self, *markers: bytes) -> bool:
+        """Whether one of the markers is in what was printed."""
+        return any(marker in self.printed for marker in markers)
 
     def collect(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> int:
         """Read for so long, or until `stop`; the bytes that came."""

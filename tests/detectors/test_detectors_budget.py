@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from detector_steps import FAIL, INFO, OK, UNKNOWN, WARN, WATCH, Watched, evaluation, findings
 from runs import rollout, run_record, step_record
@@ -20,7 +21,7 @@ from grpo_top.facts import RunState
 def test_parse_failures_above_a_fifth_warn_from_the_fifth_step_and_clear_with_the_late_mean():
     watched = Watched(ParseFailures)
 
-    found = watched.show_all(parse_failure_rate=[0.25] * 8 + [0.0] * 4, rollouts=[32.0] * 12)
+    found = watched.show_all(parse_failure_rate=[0.25] * 8 + [0.0] * 4)
 
     assert found == [WATCH] * 4 + [WARN] * 6 + [OK] * 2
     assert watched.verdicts[4].onset == 1
@@ -29,7 +30,14 @@ def test_parse_failures_above_a_fifth_warn_from_the_fifth_step_and_clear_with_th
 def test_more_than_half_fail():
     watched = Watched(ParseFailures)
 
-    assert watched.show_all(parse_failure_rate=[0.6] * 6, rollouts=[8.0] * 6)[-1] == FAIL
+    assert watched.show_all(parse_failure_rate=[0.6] * 6, rollouts=[32.0] * 6)[-1] == FAIL
+
+
+def test_a_share_above_the_limit_that_chance_could_make_is_watched():
+    watched = Watched(ParseFailures)
+
+    assert watched.show_all(parse_failure_rate=[0.25] * 20, rollouts=[4.0] * 20)[-1] == WATCH
+    assert watched.show_all(parse_failure_rate=[0.25] * 20, rollouts=[64.0] * 20)[-1] == WARN
 
 
 def test_a_first_step_on_which_hardly_anything_parses_needs_no_second_one():
@@ -144,14 +152,24 @@ def test_one_that_stands_or_rises_or_hardly_falls_does_not(other):
 def test_the_share_that_is_cut_warns_and_fails_on_the_fifth_step(rate, status):
     watched = Watched(Truncation)
 
-    found = watched.show_all(truncation_rate=[rate] * 5)
+    found = watched.show_all(truncation_rate=[rate] * 5, rollouts=[128.0] * 5)
 
     assert found[-1] == status
     assert found[:4] == [OK if status == OK else WATCH] * 4
 
 
 def test_a_row_that_stands_for_ten_steps_is_enough():
-    assert Watched(Truncation, span=10).show(truncation_rate=0.4).status == FAIL
+    assert Watched(Truncation, span=10).show(truncation_rate=0.6).status == FAIL
+
+
+@pytest.mark.parametrize("rollouts", [8, 16, None])
+def test_the_one_of_a_few_rollouts_that_is_often_cut_is_no_finding(rollouts):
+    for seed in range(5):
+        random = np.random.default_rng(seed)
+        watched = Watched(Truncation)
+        cut = random.binomial(rollouts or 8, 0.06, 300) / (rollouts or 8)
+        watched.show_all(truncation_rate=cut, rollouts=[rollouts] * 300)
+        assert not watched.fired, seed
 
 
 def test_a_step_below_the_limit_begins_the_count_again():

@@ -65,7 +65,7 @@ def test_texts_that_each_appear_equally_often_are_named_as_repeated_requests(tmp
 def test_a_tenth_of_the_late_window_warns(detector, series):
     watched = Watched(detector)
 
-    watched.show_all(**{series: [0.0] * 15 + [0.6] * 5, "rollouts": [32.0] * 20})
+    watched.show_all(**{series: [0.0] * 15 + [0.6] * 5, "rollouts": [128.0] * 20})
 
     assert watched.fired == [19, 20]
 
@@ -111,13 +111,13 @@ def ended(step: int, reasons: list[str], family: str = "plain", reward: float = 
 
 
 def test_errors_on_a_twentieth_of_the_late_window_warn(tmp_path):
-    records = [record for step in range(1, 11) for record in ended(step, ["done"] * 14 + ["env_timeout"])]
+    records = [record for step in range(1, 11) for record in ended(step, ["done"] * 11 + ["env_timeout"])]
 
     shift = findings(tmp_path, records)["TERMINATION_SHIFT"]
 
-    assert shift.first_step == 5
-    assert shift.summary == "6.7% of rollouts end in an error, a crash, a timeout or an abort"
-    assert {ref.index for ref in shift.rollouts} == {14}
+    assert shift.first_step == 6  # 6 of 72: of fewer, one in twelve may be chance
+    assert shift.summary == "8.3% of rollouts end in an error, a crash, a timeout or an abort"
+    assert {ref.index for ref in shift.rollouts} == {11}
 
 
 def test_a_few_aborts_of_one_step_warn_where_chance_cannot_explain_them(tmp_path):

@@ -246,4 +246,4 @@ def test_the_recorded_cold_sampler_is_found_where_it_began_with_what_followed(tm
 def test_a_recorded_healthy_run_is_silent(tmp_path):
     found = {finding.id for finding in recorded(tmp_path, "healthy").findings if finding.stage >= 4}
 
-    assert found == {"PARSE_FAILURES"}
+    assert found <= {"PARSE_FAILURES"}

@@ -45,7 +45,7 @@ def test_each_folder_is_one_run() -> None:
 
 
 def test_what_holds_them_holds_as_many_runs() -> None:
-    alone = {kind: 0 for kind in ("samples", "faults", "cases/inputs")}
+    alone = dict.fromkeys(("samples", "faults", "cases/inputs"), 0)
     for folder in FOLDERS:
         alone[str(folder.parent.relative_to(SHARED))] += runs_in(folder)
     assert {kind: runs_in(SHARED / kind) for kind in alone} == alone

@@ -1,14 +1,16 @@
 import json
 import subprocess
 import sys
+import tarfile
 from pathlib import PurePath
 
 import pytest
-from format_reading import HEAD, sample
+from format_reading import DATA, HEAD, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_top.formats.registry import FORMATS, choose
+from grpo_top.sources.access import read_head
 
 ROLLOUT = b'{"kind": "rollout", "step": 1, "group": "a", "reward": 0.5}\n'
 
@@ -98,6 +100,21 @@ def test_config_is_read_before_metrics_before_rollouts_before_console():
     ]
     orders = [choose(PurePath("x"), sample(file)[:HEAD])[1].order for file in files]
     assert orders == sorted(orders) == [1, 2, 3, 4]
+
+
+def test_no_format_is_surer_than_it_says_it_can_be():
+    files = [(PurePath(str(path).removesuffix(".gz")), read_head(path, HEAD)) for path in DATA.rglob("*.*")]
+    with tarfile.open(DATA / "examples.tar.xz") as archive:
+        files += [
+            (PurePath(member.name), file.read(HEAD))
+            for member in archive
+            if (file := archive.extractfile(member)) is not None
+        ]
+    assert len(files) > 50
+    for path, head in files:
+        claims = [(found, claim) for found in FORMATS if (claim := found.claim(path, head))]
+        assert [(found.name, claim) for found, claim in claims if claim.confidence > found.surest] == []
+        assert choose(path, head) == max(claims, key=lambda pair: pair[1].confidence, default=None)
 
 
 def test_formats_have_names_of_their_own():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from recorded import line_with, lines, still
 
+from grpo_top.ui.jumps import jumps
 from grpo_top.ui.screens.browser import BrowserScreen
-from grpo_top.ui.screens.explain import ExplainScreen
 from grpo_top.ui.screens.findings import FindingsScreen
 from grpo_top.ui.screens.help import HelpScreen
 from grpo_top.ui.screens.monitor import MonitorScreen
@@ -41,24 +41,31 @@ async def test_one_can_go_anywhere_by_its_name():
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "step 57")
         assert app.view.cursor == 57
-        await chosen(app, pilot, "4000")
+        app.look_at(4000)
         assert app.view.cursor == 110
-        await chosen(app, pilot, "group variance")
+        await chosen(app, pilot, "finding sampler drift")
+        assert isinstance(app.screen, FindingsScreen)
+        assert "SAMPLER_DRIFT" in line_with(app, "▸")
+
+
+async def test_what_the_palette_names_leads_there():
+    app = still("sampler_cold")
+    async with app.run_test(size=(120, 40)) as pilot:
+        run = {jump.title: jump.run for jump in jumps(app)}
+        assert {"Theme: light", "Rule: LEAKAGE", "Report: Markdown", "Quit"} <= run.keys()
+        run["Panel: Group variance"]()
+        await pilot.pause()
         assert isinstance(app.screen, PanelScreen)
         assert app.screen.panel == "variance"
-        await chosen(app, pilot, "finding uniform")
-        assert isinstance(app.screen, FindingsScreen)
-        assert "UNIFORM_COMPONENT" in line_with(app, "▸")
-        await chosen(app, pilot, "finding sampler drift")
-        assert "SAMPLER_DRIFT" in line_with(app, "▸")
+        for id_ in ("UNIFORM_COMPONENT", "SAMPLER_DRIFT"):
+            run[f"Finding: {id_}"]()
+            await pilot.pause()
+            assert id_ in line_with(app, "▸")
         assert len(app.screen_stack) == 3, "one list of findings does not lie on another"
-        await chosen(app, pilot, "rule leakage")
-        assert isinstance(app.screen, ExplainScreen)
-        await chosen(app, pilot, "family carry")
+        run["Family: carry"]()
+        await pilot.pause()
         assert isinstance(app.screen, BrowserScreen)
         assert 'family="carry"' in line_with(app, "family=")
-        await chosen(app, pilot, "theme light")
-        assert app.theme == "grpo-top-light"
 
 
 async def test_a_report_is_written_where_one_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -82,7 +89,7 @@ async def test_f1_and_the_wheel_work_in_the_help():
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
         assert "move the focus" in lines(app)[0]
-        await pilot.press(*["down"] * 40)
+        await pilot.press(*["down"] * 12)
         await pilot.pause()
         assert "▲ warn  ✖ fail" in lines(app)[-1]
         await pilot.press("f1")

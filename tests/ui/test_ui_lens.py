@@ -53,7 +53,7 @@ def test_zooming_goes_through_round_numbers_of_steps_and_back_to_all() -> None:
     cursor=st.none() | st.integers(1, 110),
     until=st.sampled_from([30, 110]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_step_that_is_looked_at_is_always_shown(steps, cursor, until) -> None:
     at = None if cursor is None else min(cursor, until)
     seen = View(snapshot("sampler_cold", until), at, lens=Lens(steps))

@@ -80,7 +80,6 @@ async def test_the_rail_lists_findings_and_the_latest_groups_with_their_prompts(
 
     assert rail[5].startswith("│ ✖ 4 SAMPLER_DRIFT                 since 51 │")
     assert any(line.startswith(("│ └─▲ 4 LOW_DIVERSITY", "│ ├─▲ 4 LOW_DIVERSITY")) for line in rail)
-    assert any("PARSE_FAILURES           5–10, cleared" in line for line in rail)
     assert "│ step prompt   rewards   mean      σ  texts │" in rail
     assert any(line.startswith("│  110 37+11=   ") and line.endswith("1.00  0.061    3/8 │") for line in rail)
     assert any("flat    1/8" in line for line in rail)
@@ -138,11 +137,7 @@ async def test_a_healthy_run_is_said_to_be_quiet_and_to_what_extent():
     assert shown[2].startswith(
         f"  ● All quiet      {passed} of {len(app.view.snapshot.tracks)} checks pass at step 110."
     )
-    assert (
-        shown[3]
-        .strip()
-        .startswith("last finding: PARSE_FAILURES, steps 5 to 10, cleared. Coverage 9 of 10: tier")
-    )
+    assert shown[3].strip() == "Coverage 9 of 10: tier is not logged."
     assert shown[4].startswith("┏━ ▸ 2 Reward and held-out ━━━━━━━━━━━━━━━━━━━ 0.865 ● ━┓")
     assert shown[4][114:].endswith("─ none ● ─╮")
     assert not any("✖" in line for line in shown)

@@ -59,8 +59,8 @@ def chart_box(
         frame = Frame([(panel.title, "text bold")], role=role)
         return box(frame, aired(rows, width, glyphs), width, height, glyphs)
     facts_runs = _header(view, opened, plot, facts, settings, inner - len(plot.title) - 8, glyphs)
-    said: Row = [(glyphs.plain(text), role) for text, role in plot.spec.said]
-    frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, foot=said, role=role)
+    foot: Row = [(glyphs.plain(text), each) for text, each in plot.spec.said]
+    frame = Frame([(glyphs.plain(plot.title), "text bold")], facts_runs, foot=foot, role=role)
     rows = _rows(view, panel, opened, plot, inner, height - 2, glyphs)
     return box(frame, aired(rows, width, glyphs), width, height, glyphs)
 

@@ -16,6 +16,8 @@ from grpo_top.ui.widgets.chart import ChartSpec, Limit
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from numpy.typing import NDArray
+
     from grpo_top.reference import Parting, Reference
     from grpo_top.snapshot import Finding, Series
     from grpo_top.ui.view import View
@@ -140,8 +142,7 @@ def seen(view: View, spec: ChartSpec, name: str = "") -> ChartSpec:
     begin, end = window(view) or (run.since, None)
     behind = None if reference is None else reference.series.get(name)
     parted = None if reference is None or behind is None else reference.parting(name)
-    finite = spec.values[np.isfinite(spec.values)]
-    positive = bool(len(finite)) and float(finite.min()) > 0
+    positive = lens.log and _all_positive(spec.values)
     return replace(
         spec,
         onset=view.onset,
@@ -149,12 +150,17 @@ def seen(view: View, spec: ChartSpec, name: str = "") -> ChartSpec:
         total_steps=run.total_steps,
         begin=begin,
         end=end,
-        log=lens.log and positive,
+        log=positive,
         window=lens.mean,
         reference=None if behind is None else (behind.steps, behind.values),
         parted=None if parted is None else parted.step,
         said=(*_scale(lens.log, positive), *_behind(reference, behind, parted)),
     )
+
+
+def _all_positive(values: NDArray[np.float64]) -> bool:
+    finite = values[np.isfinite(values)]
+    return len(finite) > 0 and float(finite.min()) > 0
 
 
 def _scale(wanted: bool, positive: bool) -> tuple[Run, ...]:

@@ -20,6 +20,7 @@ from grpo_top.ui.keys import Key
 from grpo_top.ui.rollouts.places import clipboard_note, pager_command, proposed_path, usual_places
 from grpo_top.ui.screens.naming import NamingScreen
 from grpo_top.ui.screens.reading import ReadingScreen
+from grpo_top.writing import write_whole
 
 if TYPE_CHECKING:
     from textual.screen import Screen
@@ -97,26 +98,28 @@ def page(screen: Screen[None], document: Document) -> None:
 async def _write(screen: Screen[None], document: Document, path: Path) -> None:
     make = document.as_json if path.suffix.lower() == ".json" else document.as_markdown
     try:
-        size = await asyncio.to_thread(lambda: path.write_text(make(), encoding="utf-8"))
+        size = await asyncio.to_thread(lambda: write_whole(path, make()))
     except OSError as error:
         said = f"{safe(str(path))} is not written: {error.strerror or error}"
         screen.notify(said, severity="error", markup=False)
         return
     screen.notify(
-        f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} characters", markup=False
+        f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} bytes", markup=False
     )
 
 
 async def _page(screen: Screen[None], document: Document, command: list[str]) -> None:
     text = await asyncio.to_thread(document.as_markdown)
-    with tempfile.TemporaryDirectory(prefix="grpo-top-") as directory:
-        path = Path(directory) / f"{document.stem}.md"
-        path.write_text(text, encoding="utf-8")
-        try:
+    try:
+        with tempfile.TemporaryDirectory(prefix="grpo-top-") as directory:
+            path = Path(directory) / f"{document.stem}.md"
+            path.write_text(text, encoding="utf-8")
             with screen.app.suspend():
                 said = _run([*command, str(path)])
-        except SuspendNotSupported:
-            said = "this terminal cannot be given to a pager; w writes it to a file"
+    except SuspendNotSupported:
+        said = "this terminal cannot be given to a pager; w writes it to a file"
+    except OSError as error:
+        said = f"there is no room for the pager's copy in {tempfile.gettempdir()}: {error.strerror or error}"
     if said:
         screen.notify(said, severity="warning", markup=False)
 

@@ -49,6 +49,8 @@ _FLEET_BELOW = 6
 """Rows of the fleet at most, where it stands below the panels."""
 _LEAST_GROUPS = 8
 """Rows of the latest groups at least, where the fleet stands above them."""
+_STEPS_UNTIL_FEWER = 20
+"""Steps that rows of the findings stay after they were needed last."""
 
 
 class Layout(NamedTuple):
@@ -146,6 +148,9 @@ class MonitorScreen(RunScreen):
         self._focus = PANELS[0].key
         self._fleet_below = 0
         """Rows of the fleet below the panels."""
+        self._findings_rows = 0
+        """Rows of the findings in the rail, and the last step that needed so many."""
+        self._findings_needed = 0
         self._moved = False
         """Whether the focus was moved by hand; until then it follows the first cause."""
 
@@ -226,6 +231,7 @@ class MonitorScreen(RunScreen):
     def on_resize(self) -> None:
         """Arrange what the new size has room for."""
         layout = layout_of(*self.size)
+        self._findings_rows = 0
         if layout != self._layout:
             self._layout = layout
             self.query_one(Sentence).display = layout.kind == "sentence"
@@ -319,7 +325,7 @@ class MonitorScreen(RunScreen):
                 box.show_facts(fact, fact.key == self._focus)
         if layout.rail:
             findings = self.query_one(FindingsList)
-            height = findings.wanted_height(view, layout.rail, max(total // 3, 6))
+            height = self._rail_split(findings.wanted_height(view, layout.rail, max(total // 3, 6)), view)
             _set_height(findings, height)
             findings.show(view)
             fleet = self.query_one("#fleet-beside", FleetBox)
@@ -328,6 +334,16 @@ class MonitorScreen(RunScreen):
             groups = self.query_one(LatestGroups)
             _set_height(groups, total - height - rows)
             groups.show(view)
+
+    def _rail_split(self, wanted: int, view: View) -> int:
+        """Rows of the findings: more at once, fewer once they have not been needed for some steps.
+
+        Watches come and go with every step, and all that is below would move up and down with them.
+        """
+        step = view.step or 0
+        if wanted >= self._findings_rows or abs(step - self._findings_needed) >= _STEPS_UNTIL_FEWER:
+            self._findings_rows, self._findings_needed = wanted, step
+        return self._findings_rows
 
     def _show_fleet(self, view: View, kind: str) -> None:
         """The fleet below what shows the run, where there is no rail for it; whole where there is no run."""

@@ -14,6 +14,7 @@ from grpo_top.text import safe
 from grpo_top.ui.rollouts.out import file_stem
 from grpo_top.ui.rollouts.places import proposed_path, usual_places
 from grpo_top.ui.screens.naming import NamingScreen
+from grpo_top.writing import write_whole
 
 if TYPE_CHECKING:
     from grpo_top.config import Settings
@@ -57,4 +58,4 @@ def _written(snapshot: Snapshot, settings: Settings, path: Path) -> int:
     blocks = content(snapshot, settings)
     title = f"grpo-top: {snapshot.run.name or 'run'}"
     text = markdown(blocks) if path.suffix.lower() == MARKDOWN else html(blocks, title)
-    return path.write_bytes(text.encode())
+    return write_whole(path, text)

@@ -160,8 +160,8 @@ def step_ticks(end: int, width: int, begin: int = 0) -> list[int]:
     if begin:
         step = nice_ceiling((end - begin) / max(1, min(12, width // 9)), (1, 2, 5, 10))
         step = max(1, round(step))
-        inner = range(-(-(begin + 1) // step) * step, end, step)
-        return [begin, *(at for at in inner if min(at - begin, end - at) * 2 >= step), end]
+        between = range(-(-(begin + 1) // step) * step, end, step)
+        return [begin, *(at for at in between if min(at - begin, end - at) * 2 >= step), end]
     wanted = max(1, min(12, width // 9))
     even = (end // parts for parts in range(wanted, 1, -1) if end % parts == 0)
     readable = (step for step in even if len(str(step).rstrip("0")) <= 1)
