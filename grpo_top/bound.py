@@ -1,4 +1,4 @@
-"""How many rollouts are held: past a bound the columns of the oldest go, so that memory stays. Steps' series are kept."""
+"""How many rollouts are held: past a bound the columns of the oldest go, so that memory stays; their series do not."""
 
 from __future__ import annotations
 

@@ -35,7 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     from grpo_top.options import parser
 
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # what a terminal's encoding has no bytes for is a question mark
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # what a terminal's encoding has no bytes for is a question mark
             stream.reconfigure(errors="replace")
     verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
     try:

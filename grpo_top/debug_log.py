@@ -51,7 +51,7 @@ class _Rotated(RotatingFileHandler):
 class _OneLine(logging.Formatter):
     """A record is one line, whatever it quotes: nobody but grpo-top begins one."""
 
-    converter = time.gmtime
+    converter = time.gmtime  # type: ignore[assignment]  # the same, but that it needs no argument
 
     def format(self, record: logging.LogRecord) -> str:
         return safe(super().format(record).replace("\n", " | "))

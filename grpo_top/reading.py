@@ -109,12 +109,8 @@ class Reading(ABC):
         turns = len(self._order)
         self._polls += 1
         every = 1 if last else min(TURNS, 1 + turns // FILES_AT_ONCE)
-        for _ in range(turns):
-            intake = self._order[self._turn % turns]
-            if intake.quiet_looks >= QUIET_LOOKS and (self._turn + self._polls) % every:
-                self._turn = (self._turn + 1) % turns
-                continue
-            in_time = True
+        for place in self._places(every):
+            intake, in_time = self._order[place], True
             while in_time and (records := intake.read(last)) is not None:
                 came = True
                 for source, of_source in self._by_source(intake, records):
@@ -127,10 +123,19 @@ class Reading(ABC):
                 if not last and isinstance(intake, Intake) and intake.caught_up:
                     break
             if not in_time:
-                self.unfinished = True
+                self.unfinished, self._turn = True, place
                 break
-            self._turn = (self._turn + 1) % turns
         return came
+
+    def _places(self, every: int) -> list[int]:
+        """Which sources a poll looks at, from where the last one ended; of those that are quiet, one in `every`."""
+        turns = len(self._order)
+        start, self._turn = min(self._turn, turns), 0
+        places = [*range(start, turns), *range(start)]
+        if every == 1:
+            return places
+        order, turn = self._order, self._polls
+        return [at for at in places if order[at].quiet_looks < QUIET_LOOKS or not (at + turn) % every]
 
     def look(self) -> None:
         """Find what is there, and which runs that is; nothing is read, and no endpoint asked."""

@@ -320,9 +320,7 @@ class Judge:
             seen = self._ever_seen()
             self._needs = {detector.id: self._missing(detector, seen) for detector in self._fresh}
             self._needs_of = frozenset(self.seen)
-        return Tracks(
-            self._fresh, self._needs, self.steps.view(), self.statuses.view(), self.values.view()
-        )
+        return Tracks(self._fresh, self._needs, self.steps.view(), self.statuses.view(), self.values.view())
 
     def _ever_seen(self) -> set[str]:
         """Series that were ever seen, also by their name without its `{…}` part."""

@@ -36,6 +36,8 @@ DIFFERENT = 0.5
 """Share of a step's groups that must hold different texts: copies earn one reward by nature."""
 CHANCE = 1e-3
 """Chance under which a policy does not come to earn the top reward every time."""
+NARROWED = 0.3
+"""By how much the share of copies must have risen to say that the texts changed and not their scorer."""
 STEPS_OF_CHANCE = 2
 """Steps' worth of rollouts that the chance is taken over: how long a policy then stays there says nothing."""
 
@@ -74,8 +76,8 @@ class RewardStreak(Detector):
             "have one identical reward while half of a step's groups hold different texts. It has to come at a stroke: "
             "where half of the groups had no spread before (`flat_before`), or where the reward is the top of its "
             "range, the steps before were already at `near_top` of it, and a policy that fails half as often as then "
-            "could earn it that often in a row (0.1%), the policy got there by itself, and "
-            "DEGENERATE_GROUPS or SATURATED_REWARD says so. Judged by whole steps, so that the order of the log "
+            "could earn it that often in a row (0.1%), or texts turned into copies, the policy got there by itself, "
+            "and DEGENERATE_GROUPS or SATURATED_REWARD says so. Judged by whole steps, so that the order of the log "
             "does not matter."
         ),
         try_next=(
@@ -117,8 +119,8 @@ class RewardStreak(Detector):
         self._texts_differ = False
         self._before = Window(5)
         """Mean rewards of the last steps that had more than one reward."""
-        self._flat, self._top = Window(5), Window(5)
-        """Their shares of groups without spread, and of rewards at the top."""
+        self._flat, self._top, self._copies = Window(5), Window(5), Window(5)
+        """Their shares of groups without spread, of rewards at the top, and of copies."""
         self._verdict = UNKNOWN
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -141,6 +143,7 @@ class RewardStreak(Detector):
             self._before.add(float(rewards.mean()) if mean is None else mean, facts.step)
             self._flat.add(facts.get("zero_variance_group_frac") or 0.0, facts.step)
             self._top.add(facts.get("reward_max_share") or 0.0, facts.step)
+            self._copies.add(facts.get("duplicate_frac") or 0.0, facts.step)
         if batch.distinct_texts is None:
             return UNKNOWN
         if same:
@@ -169,7 +172,9 @@ class RewardStreak(Detector):
             return False
         near = (self._before.mean - limits[0]) / (limits[1] - limits[0]) >= self.near_top
         in_a_row = min(self._rollouts.length, STEPS_OF_CHANCE * max(self.threshold, rollouts))
-        return near and ((1 + self._top.mean) / 2) ** in_a_row >= CHANCE
+        chance = ((1 + self._top.mean) / 2) ** in_a_row >= CHANCE
+        narrowed = (facts.get("duplicate_frac") or 0.0) - self._copies.mean >= NARROWED
+        return near and (chance or narrowed)
 
     def describe(self, facts: StepFacts) -> Details:
         """How long the streak is, over how many texts, and what the verifier still says."""

@@ -37,22 +37,28 @@ def parquet_table(data: bytes, columns: Sequence[str] | None = None) -> Table:
     try:
         file = pq.ParquetFile(pa.BufferReader(data))
         wanted = None if columns is None else [name for name in columns if name in file.schema_arrow.names]
-        values = file.metadata.num_rows * (file.metadata.num_columns if wanted is None else len(wanted))
-        if values > MOST_VALUES:
-            raise ValueError(f"{values:,} values, more than the {MOST_VALUES:,} that are read")
-        batches, size = [], 0
-        for batch in file.iter_batches(_AT_ONCE, columns=wanted):
-            size += sum(_plain(column).nbytes for column in batch.columns)
-            if size > LARGEST:
-                raise ValueError(f"values of more than {LARGEST:,} bytes, which are not read")
-            batches.append(batch)
-        schema = batches[0].schema if batches else file.read(columns=wanted).schema
-        table = pa.Table.from_batches(batches, schema)
+        batches = _batches(file, wanted)
+        table = pa.Table.from_batches(batches) if batches else file.read(columns=wanted)
         rows: list[dict[str, Any]] = table.to_pylist()
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ValueError(f"not a readable parquet file: {str(error).splitlines()[0]:.120}") from None
+    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
+        why = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"not a readable parquet file: {why:.120}") from None
     floating = frozenset(field.name for field in table.schema if pa.types.is_floating(field.type))
     return Table(rows, table.column_names, floating)
+
+
+def _batches(file: Any, columns: list[str] | None) -> list[Any]:
+    """The rows of a file in batches; ValueError where they are too much."""
+    values = file.metadata.num_rows * (file.metadata.num_columns if columns is None else len(columns))
+    if values > MOST_VALUES:
+        raise ValueError(f"{values:,} values, more than the {MOST_VALUES:,} that are read")
+    batches, size = [], 0
+    for batch in file.iter_batches(_AT_ONCE, columns=columns):
+        size += sum(_plain(column).nbytes for column in batch.columns)
+        if size > LARGEST:
+            raise ValueError(f"values of more than {LARGEST:,} bytes, which are not read")
+        batches.append(batch)
+    return batches
 
 
 def _plain(column: Any) -> Any:

@@ -296,8 +296,10 @@ class GrpoTop(Going):
 
     def _fatal_error(self) -> None:
         """Say what failed and where; Textual's own message quotes variables, which hold what a model wrote."""
+        if self.failed:
+            return  # what fails in the wake of it says nothing new
         self.failed = True
-        error = self._exception
+        error: BaseException | None = self._exception
         if isinstance(error, WorkerFailed):
             error = error.error
         if error is not None:

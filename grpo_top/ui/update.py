@@ -67,7 +67,9 @@ def _look(style: Style, colors: ColorSystem) -> Look:
     return Look(
         tuple(code for bit, code in enumerate(_SGR) if on & (1 << bit)),
         () if style.color is None else tuple(style.color.downgrade(colors).get_ansi_codes()),
-        () if style.bgcolor is None else tuple(style.bgcolor.downgrade(colors).get_ansi_codes(foreground=False)),
+        ()
+        if style.bgcolor is None
+        else tuple(style.bgcolor.downgrade(colors).get_ansi_codes(foreground=False)),
     )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
+import json
+import math
 import subprocess
 import sys
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -25,18 +26,33 @@ class Cost(NamedTuple):
     """Peak resident set, in bytes."""
 
 
+STARTER = """
+import json, os, subprocess, sys, time
+begin = time.perf_counter()
+process = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL)
+_, status, usage = os.wait4(process.pid, 0)
+wall = time.perf_counter() - begin
+print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss]))
+"""
+"""Starts a command from a small process: a child's peak begins with the memory of the one that it is forked from."""
+
+
 def cost(command: Sequence[str]) -> Cost:
     """Run a command to its end; its output is dropped. RuntimeError where it fails otherwise than by findings."""
-    begin = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    _, status, usage = os.wait4(process.pid, 0)
-    wall = time.perf_counter() - begin
-    said = process.stderr.read().decode() if process.stderr else ""
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in {0, 1}:
-        raise RuntimeError(f"{' '.join(command)}: status {process.returncode}: {said[-300:]}")
-    scale = 1 if sys.platform == "darwin" else 1024
-    return Cost(usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * scale)
+    done = subprocess.run(python("-c", STARTER, *command), capture_output=True, text=True, check=True)
+    status, cpu, wall, memory = json.loads(done.stdout)
+    if status not in {0, 1}:
+        raise RuntimeError(f"{' '.join(command)}: status {status}: {done.stderr[-300:]}")
+    return Cost(cpu, wall, memory * (1 if sys.platform == "darwin" else 1024))
+
+
+def peak_memory(process: int) -> float:
+    """The most memory that a running process has held, in bytes. Linux alone can say: elsewhere nan."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return math.nan
+    return next((int(line.split()[1]) * 1024.0 for line in lines if line.startswith("VmHWM:")), math.nan)
 
 
 def python(*arguments: str) -> list[str]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import os
 import subprocess
-import sys
 import urllib.request
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,7 @@ import orjson
 
 from tests.bench.figures import Figure
 from tests.bench.inputs import write_run
-from tests.bench.processes import grpo_top
+from tests.bench.processes import grpo_top, peak_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,12 +25,11 @@ def wire(folder: Path, quick: bool) -> list[Figure]:
     server = subprocess.Popen(grpo_top("serve", str(log), "--port", "0"), stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     packed, lines = _whole_log(server.stdout.readline().split()[-1])
+    memory = peak_memory(server.pid)
     server.terminate()
     server.stdout.close()
-    _, _, usage = os.wait4(server.pid, 0)
-    server.returncode = 0
+    server.wait()
     rollouts = lines.count(b'"kind":"rollout"')
-    scale = 1 if sys.platform == "darwin" else 1024
     return [
         Figure(
             "a rollout over the wire",
@@ -41,7 +38,7 @@ def wire(folder: Path, quick: bool) -> list[Figure]:
             None,
             f"{log.stat().st_size / rollouts:,.0f} bytes in the log, {len(lines) / rollouts:.0f} unpacked",
         ),
-        Figure("peak memory of `serve`", usage.ru_maxrss * scale / 1e6, "MB", None, f"{rollouts:,} rollouts"),
+        Figure("peak memory of `serve`", memory / 1e6, "MB", None, f"{rollouts:,} rollouts"),
     ]
 
 

@@ -77,6 +77,13 @@ def test_lines_that_cannot_be_read_are_counted() -> None:
     assert watched.details.summary == "3 records could not be read before step 4, 5 in all since step 2"
 
 
+def test_where_most_records_cannot_be_read_the_log_is_not_to_be_trusted() -> None:
+    watched = Watched("UNREADABLE_LINES")
+    for step, count in enumerate((9, 64, 0), 1):
+        watched.look(StepFacts(step, RunState(), RewardScale(), {}, unreadable=count))
+    assert watched.statuses == [Status.INFO, Status.WARN, Status.OK]
+
+
 def test_a_restart_says_from_where_to_where() -> None:
     watched = Watched("STEP_RESTART")
     watched.look(StepFacts(203, RunState(), RewardScale(), {}, restarted_from=249))

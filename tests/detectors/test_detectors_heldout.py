@@ -134,6 +134,12 @@ def test_heldout_tasks_of_their_own_are_fine(tmp_path):
     assert set(statuses(tmp_path, records, "LEAKAGE")) == {OK}
 
 
+def test_many_train_tasks_alone_say_nothing_of_what_is_held_out(tmp_path):
+    records = [record for step in range(1, 30) for record in asked(step, names(4 * step, 4 * step + 4))]
+
+    assert set(statuses(tmp_path, records, "LEAKAGE")) == {UNKNOWN}
+
+
 def test_one_prompt_for_all_tasks_does_not_tell_them_apart(tmp_path):
     records = [*asked(1, ["You are an agent."] * 8, by="prompt")]
     records += asked(1, ["You are an agent."] * 4, "eval", "prompt")

@@ -26,6 +26,7 @@ from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.launch import theme_name
 from grpo_top.ui.rollouts.out import finding_document, group_document, rollout_document
+from grpo_top.ui.widgets.title import TitleLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,3 +180,26 @@ async def test_every_screen_stands_any_window_and_shows_nothing_that_acts(
             await pilot.resize_terminal(120, 40)
         assert app.title == "grpo-top"
         assert app.clipboard == ""
+
+
+async def test_where_a_screen_fails_it_is_told_without_what_it_was_about(
+    hostile: Snapshot, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError(ACTS)
+
+    app = GrpoTop(hostile)
+
+    async def shown() -> None:
+        async with app.run_test(size=(120, 40)) as pilot:
+            monkeypatch.setattr(TitleLine, "rows_of", fails)
+            await pilot.resize_terminal(100, 30)
+            await pilot.pause()
+
+    with pytest.raises(ValueError, match="title"):
+        await shown()
+    assert app.failed
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.startswith("the screen failed: ValueError at test_ui_hostile.py:")
+    assert said.endswith("please report this line to the project's issue tracker")
+    assert "title" not in said

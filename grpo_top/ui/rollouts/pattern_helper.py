@@ -11,7 +11,6 @@ import json
 import os
 import re
 import signal
-import sys
 import warnings
 
 LENGTH = 4
@@ -40,4 +39,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -103,9 +103,7 @@ async def _write(screen: Screen[None], document: Document, path: Path) -> None:
         said = f"{safe(str(path))} is not written: {error.strerror or error}"
         screen.notify(said, severity="error", markup=False)
         return
-    screen.notify(
-        f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} bytes", markup=False
-    )
+    screen.notify(f"{safe(document.what)} is in {safe(str(path.absolute()))}, {size:,} bytes", markup=False)
 
 
 async def _page(screen: Screen[None], document: Document, command: list[str]) -> None:

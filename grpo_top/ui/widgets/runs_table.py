@@ -9,12 +9,12 @@ from rich.cells import cell_len
 
 from grpo_top import numbers
 from grpo_top.snapshot import Status
+from grpo_top.standing import QUIET_SECONDS
 from grpo_top.text import first_line, safe
 from grpo_top.ui.evidence.layout import Column, on_ground, table
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.widgets.runs import cut, ends, filled
 from grpo_top.ui.widgets.spark import spark
-from grpo_top.ui.widgets.title import QUIET_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
