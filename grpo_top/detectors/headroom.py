@@ -49,8 +49,8 @@ class SaturatedReward(SeriesDetector):
             "Fires when, after `min_steps` steps, the mean reward of the last 20 lies at `threshold` or more of "
             "the reward range. A range that is not declared is what 500 rollouts have shown; until then this is "
             "only watched. In a log without rollouts the range is what the trainer's lowest and highest rewards "
-            "have shown; else rewards that all lie between 0 and 1 are taken to have that range, if their spread is "
-            "small too. A mean above a declared range is another fault, see REWARD_INCONSISTENT."
+            "have shown, and from 0 to 1 at least where they lie in between; else rewards that all lie between 0 and "
+            "1 are taken to have that range, if their spread is small too. A mean above a declared range is another fault, see REWARD_INCONSISTENT."
         ),
         try_next=(
             "Evaluate on held-out tasks: if they are as good, select that checkpoint and stop",
@@ -126,8 +126,10 @@ class SaturatedReward(SeriesDetector):
         limits = facts.scale.range(facts.run)
         if limits is not None:
             return limits if limits[1] > limits[0] else None
-        if self._seen[0] <= self._seen[1]:
-            return self._seen if self._seen[0] < self._seen[1] else None
+        least, most = self._seen
+        if least <= most:
+            low, high = min(least, 0.0), 1.0 if 0 < most <= 1 else most
+            return (low, high) if low < high else None
         if self._lowest < 0 or self._highest > 1:
             return None
         spread = facts.get("reward_std")

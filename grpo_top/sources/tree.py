@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _WATCHED_FOLDERS = 2_000
 """A tree of more folders is polled only: watches are a resource that all of a user's programs share."""
+_STEP = 40
+"""Milliseconds between two looks at whether events have come: an event waits for one or two, an idle run for all."""
 _REMOTE = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse")
 """File systems, by how their names begin, on which others' writes raise no event here."""
 
@@ -122,8 +124,8 @@ class _Wake:
             changes = watchfiles.watch(
                 *folders,
                 watch_filter=None,
-                debounce=50,
-                step=10,
+                debounce=80,
+                step=_STEP,
                 stop_event=self._stop,
                 rust_timeout=1_000,
                 yield_on_timeout=False,
