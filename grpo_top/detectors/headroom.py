@@ -50,7 +50,8 @@ class SaturatedReward(SeriesDetector):
             "the reward range. A range that is not declared is what 500 rollouts have shown; until then this is "
             "only watched. In a log without rollouts the range is what the trainer's lowest and highest rewards "
             "have shown, and from 0 to 1 at least where they lie in between; else rewards that all lie between 0 and "
-            "1 are taken to have that range, if their spread is small too. A mean above a declared range is another fault, see REWARD_INCONSISTENT."
+            "1 are taken to have that range, if their spread is small too. A mean above a declared range is another "
+            "fault, see REWARD_INCONSISTENT."
         ),
         try_next=(
             "Evaluate on held-out tasks: if they are as good, select that checkpoint and stop",
