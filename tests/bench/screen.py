@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import statistics
 import time
@@ -97,11 +98,15 @@ def line_to_screen(folder: Path, quick: bool) -> list[Figure]:
         terminal.until(PANELS)
         for number in range(8 if quick else 60):
             terminal.collect(1.1 + chance.random() * 0.4)
-            step = 71 + number * 1_001  # no digit stays, so that the number is drawn whole
+            step = 1_072 + number * 1_001
+            known = os.path.commonprefix(
+                (str(step), str(step - 1_001))
+            )  # digits that stay are not drawn again
             terminal.printed = b""
             begin = time.perf_counter()
             file.write(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}) + b"\n")
-            terminal.collect(5.0, lambda: len(terminal.printed) > 0)
+            # Not just anything that is drawn: how old the newest record is changes by itself.
+            terminal.until(str(step).removeprefix(known).encode())
             delays.append(time.perf_counter() - begin)
     log.unlink()
     delays.sort()
