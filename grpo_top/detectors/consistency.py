@@ -122,7 +122,7 @@ class RewardInconsistent(Detector):
     knobs = (
         Knob("threshold", 5, "pairs of rollouts within 20 steps that should have earned the same"),
         Knob("tolerance", 0.01, "share of the reward range by which two rewards of one step may differ"),
-        Knob("repeats", 20, "answers that came again before raw verifier output is taken to fix the reward"),
+        Knob("repeats", 66, "answers that came again before raw verifier output is taken to fix the reward"),
     )
     page = Page(
         what=(

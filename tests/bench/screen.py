@@ -99,9 +99,8 @@ def line_to_screen(folder: Path, quick: bool) -> list[Figure]:
         for number in range(8 if quick else 60):
             terminal.collect(1.1 + chance.random() * 0.4)
             step = 1_072 + number * 1_001
-            known = os.path.commonprefix(
-                (str(step), str(step - 1_001))
-            )  # digits that stay are not drawn again
+            # Digits that stay are not drawn again.
+            known = os.path.commonprefix((str(step), str(step - 1_001)))  # noqa: RUF071  no paths
             terminal.printed = b""
             begin = time.perf_counter()
             file.write(orjson.dumps({"kind": "step", "step": step, "metrics": metrics(chance, step)}) + b"\n")

@@ -163,7 +163,7 @@ def test_it_clears_when_no_such_pair_has_been_seen_for_20_steps(tmp_path: Path) 
 
 def test_raw_output_that_earns_something_else_now_is_found_though_every_text_is_new(tmp_path: Path) -> None:
     records = [run_record()]
-    for step in range(1, 40):
+    for step in range(1, 46):  # 66 answers came again before the last 20 steps
         for record in answers(step, 30):
             record["completion"] = f"step {step}, answer {record['index']}"
             records.append(record)
