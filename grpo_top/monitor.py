@@ -43,6 +43,8 @@ REQUEST_LOGS = frozenset({"requests", "sampling"})
 """Roles of logs whose looks at a sampler show how one request was sampled."""
 OLD_SECONDS = 60.0
 """A log whose newest record is older than this when it is opened is not known to be that of a run that goes on."""
+LONGEST_HOLD = 0.1
+"""Seconds for which the reading waits for a key's answer at most."""
 TOGETHER = 128
 """Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
 
@@ -240,9 +242,6 @@ class Monitor(Reading):
             self._gathered, self._gathered_rollouts = [], 0
 
 
-LONGEST_HOLD = 0.1
-
-
 class LiveMonitor(threading.Thread):
     """The monitor's own thread: reads as things appear and hands over the newest Snapshot."""
 
@@ -250,7 +249,7 @@ class LiveMonitor(threading.Thread):
         self, monitor: Monitor, on_snapshot: Callable[[Snapshot], None], poll_seconds: float = 0.25
     ) -> None:
         super().__init__(name="grpo-top monitor", daemon=True)
-        self.monitor = self._monitor = monitor
+        self.monitor = monitor
         self._on_snapshot = on_snapshot
         self._poll_seconds = poll_seconds
         self._stopping = threading.Event()
@@ -261,23 +260,23 @@ class LiveMonitor(threading.Thread):
     def run(self) -> None:
         """Read until stopped. An error ends the reading and is kept in `error`."""
         try:
-            self._on_snapshot(self._monitor.snapshot())
+            self._on_snapshot(self.monitor.snapshot())
             published = -1
             last_time = 0.0
             while not self._stopping.is_set():
                 if not self._may_read.wait(LONGEST_HOLD):
                     self.go_on()
-                came = self._monitor.poll(0.01)
-                self._monitor.watch_silence()
+                came = self.monitor.poll(0.01)
+                self.monitor.watch_silence()
                 now = time.monotonic()
-                version = self._monitor.ledger.version
+                version = self.monitor.ledger.version
                 if version != published and (not came or now - last_time > 0.25):
-                    self._on_snapshot(self._monitor.snapshot())
+                    self._on_snapshot(self.monitor.snapshot())
                     published, last_time = version, now
                 if not came:
-                    self._monitor.tree.wait(self._poll_seconds)
+                    self.monitor.tree.wait(self._poll_seconds)
                 else:
-                    self._stopping.wait(0 if self._monitor.unfinished else self._pause())
+                    self._stopping.wait(0 if self.monitor.unfinished else self._pause())
         except Exception as error:
             self.error = error
 
@@ -291,11 +290,11 @@ class LiveMonitor(threading.Thread):
 
     def _pause(self) -> float:
         """Seconds until more is read of a run that is growing: the more files, the more is gathered first."""
-        return min(self._poll_seconds, 0.02 + self._monitor.files / 1000)
+        return min(self._poll_seconds, 0.02 + self.monitor.files / 1000)
 
     def stop(self) -> None:
         """Stop reading; returns once the thread has ended."""
         self._stopping.set()
         self.go_on()
         self.join(timeout=2)
-        self._monitor.close()
+        self.monitor.close()

@@ -141,6 +141,11 @@ CHART_KEYS: tuple[Key, ...] = (
 )
 """Keys that change how charts are looked at."""
 
+TIME_KEYS_IN_SHORT: tuple[Key, ...] = tuple(
+    key._replace(rank=0) if key.word == "time" else key._replace(word="") for key in TIME_KEYS
+)
+"""The same, with one word of them in the footer."""
+
 PAUSED_KEYS: tuple[Key, ...] = (
     TIME_KEYS[1]._replace(word="one step", rank=0),
     TIME_KEYS[2],
@@ -149,7 +154,7 @@ PAUSED_KEYS: tuple[Key, ...] = (
     TIME_KEYS[5]._replace(word="go live"),
     TIME_KEYS[0]._replace(word="go on"),
 )
-"""The same, as they are called while the view is paused."""
+"""The keys of time as they are called while the view is paused."""
 
 FINDINGS_KEY = Key("f", "app.findings", "f", "findings", "every finding, first cause first")
 ROLLOUTS_KEY = Key("s", "app.rollouts", "s", "rollouts", "steps, groups and rollouts")
@@ -167,5 +172,11 @@ COMMANDS_KEY = Key(
     rank=4,
 )
 QUIT_KEY = Key("q", "app.quit", "q", "quit", "leave grpo-top", rank=2)
+DETAIL_KEYS: tuple[Key, ...] = (
+    BACK_KEY,
+    HELP_KEY,
+    *(key._replace(word="") for key in (FINDINGS_KEY, ROLLOUTS_KEY, COMMANDS_KEY, QUIT_KEY)),
+)
+"""The last keys of a screen that shows one thing whole: the footer says how to leave it, the help says the rest."""
 APP_KEYS: tuple[Key, ...] = (FINDINGS_KEY, ROLLOUTS_KEY, BACK_KEY, HELP_KEY, COMMANDS_KEY, QUIT_KEY)
 """Keys that mean the same everywhere, unless a screen takes one for itself."""

@@ -18,17 +18,7 @@ from grpo_top.ui.drift.samplers import Deployment, deployment
 from grpo_top.ui.drift.table import Selected, Table, columns_in
 from grpo_top.ui.evidence.layout import aired, box, keep_seen, line_of, path_row, scrolled
 from grpo_top.ui.glyphs import glyphs_of
-from grpo_top.ui.keys import (
-    BACK_KEY,
-    COMMANDS_KEY,
-    FINDINGS_KEY,
-    HELP_KEY,
-    QUIT_KEY,
-    ROLLOUTS_KEY,
-    TIME_KEYS,
-    Key,
-    bindings,
-)
+from grpo_top.ui.keys import DETAIL_KEYS, TIME_KEYS_IN_SHORT, Key, bindings
 from grpo_top.ui.panels.sampler import KEY, STAGE, TITLE
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.screens.browser import BrowserScreen
@@ -81,7 +71,7 @@ class DriftScreen(RunScreen):
         Key("pageup", "scroll(-5)", "pgup pgdn", "", "the sentences up or down"),
         Key("pagedown", "scroll(5)"),
         Key("tab,shift+tab", "other", "tab", "", "in low windows: the chart, or the sentences"),
-        *(key._replace(rank=0) if key.word == "time" else key._replace(word="") for key in TIME_KEYS),
+        *TIME_KEYS_IN_SHORT,
         Key("x", "explain", "x", "explain", "the rule that judges this"),
         Key("c", "copy", "c", "copy", "copy the table and the sentences as text", rank=1),
         Key(
@@ -92,12 +82,7 @@ class DriftScreen(RunScreen):
             "the panel as every other one is opened: numbers by family, groups",
             rank=1,
         ),
-        BACK_KEY,
-        HELP_KEY,
-        FINDINGS_KEY._replace(word=""),
-        ROLLOUTS_KEY._replace(word=""),
-        COMMANDS_KEY._replace(word=""),
-        QUIT_KEY._replace(word=""),
+        *DETAIL_KEYS,
     )
     BINDINGS = bindings(KEYS)
 

@@ -11,17 +11,7 @@ from grpo_top import numbers
 from grpo_top.snapshot import STAGES, WINDOW
 from grpo_top.text import safe
 from grpo_top.ui.evidence.layout import Frame, aired, box, keep_seen, path_row, scrolled, selectable
-from grpo_top.ui.keys import (
-    BACK_KEY,
-    COMMANDS_KEY,
-    FINDINGS_KEY,
-    HELP_KEY,
-    QUIT_KEY,
-    ROLLOUTS_KEY,
-    TIME_KEYS,
-    Key,
-    bindings,
-)
+from grpo_top.ui.keys import DETAIL_KEYS, TIME_KEYS_IN_SHORT, Key, bindings
 from grpo_top.ui.panels.facts import EMPTY
 from grpo_top.ui.panels.fleet import STAGE, TITLE, FleetRow, fleet_rows, samplers
 from grpo_top.ui.screens.base import RunScreen
@@ -48,14 +38,9 @@ class FleetScreen(RunScreen):
     KEYS = (
         Key("up,k", "move(-1)", "↑↓", "number", "the number above or below; the chart follows"),
         Key("down,j", "move(1)"),
-        *(key._replace(rank=0) if key.word == "time" else key._replace(word="") for key in TIME_KEYS),
+        *TIME_KEYS_IN_SHORT,
         Key("d", "drift", "d", "settings", "how each sampler samples: intended and deployed"),
-        BACK_KEY,
-        HELP_KEY,
-        FINDINGS_KEY._replace(word=""),
-        ROLLOUTS_KEY._replace(word=""),
-        COMMANDS_KEY._replace(word=""),
-        QUIT_KEY._replace(word=""),
+        *DETAIL_KEYS,
     )
     BINDINGS = bindings(KEYS)
 
