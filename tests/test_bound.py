@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -88,12 +89,15 @@ def test_what_is_held_no_more_is_said_and_nothing_is_made_up_for_it(long_run: Pa
     assert check_object(snapshot)["run"]["held"] == {"rollouts": held, "first_step": first_held}
 
 
-def test_what_comes_for_a_step_that_is_held_no_more_is_counted_and_changes_nothing(long_run: Path) -> None:
-    monitor = Monitor([str(long_run)], Settings(rollouts_held=HELD))
+def test_what_comes_for_a_step_that_is_held_no_more_is_counted_and_changes_nothing(
+    long_run: Path, tmp_path: Path
+) -> None:
+    own = Path(shutil.copy(long_run, tmp_path))
+    monitor = Monitor([str(own)], Settings(rollouts_held=HELD))
     monitor.read_all()
     before = monitor.snapshot(finished=True)
-    with long_run.open("a") as log:
-        log.writelines(write_log(long_run.with_suffix(".late"), group(2, "late", (0, 0))).read_text())
+    with own.open("a") as log:
+        log.write(write_log(tmp_path / "late.jsonl", group(2, "late", (0, 0))).read_text())
     while monitor.poll(last=True):
         pass
     after = monitor.snapshot(finished=True)
