@@ -37,7 +37,7 @@ def token_from(file: Path | None, environ: Mapping[str, str]) -> bytes | None:
         try:
             token = file.expanduser().read_bytes().strip()
         except OSError as error:
-            raise CannotServe(f"{file}: {error.strerror or error}") from error
+            raise CannotServe(f"--token-file {file}: {error.strerror or error}") from error
         where = str(file)
     elif TOKEN_VARIABLE in environ:
         token, where = environ[TOKEN_VARIABLE].strip().encode(), TOKEN_VARIABLE

@@ -24,6 +24,7 @@ from grpo_top.wire_records import SCHEMA, whole_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from grpo_top.spool import Spool
     from grpo_top.spooled_run import SpooledRun
 
 T = TypeVar("T")
@@ -80,7 +81,7 @@ class LogThread(threading.Thread):
             if (run.spool.size, run.standing.revision) != before:
                 self._ring()
             if not came:
-                run.tree.wait(POLL_SECONDS)
+                run.wait(POLL_SECONDS)
             elif not run.unfinished:
                 self._stopping.wait(min(POLL_SECONDS, 0.02 + run.files / 1000))
 
@@ -180,8 +181,10 @@ class Service:
 
     async def _records(self, asked: Mapping[str, str]) -> Reply:
         log = self._log(asked)
-        offset, since, wait = (_number(asked.get(name, "0")) for name in ("offset", "since", "wait"))
-        if log is None or offset is None or since is None or wait is None:
+        offset, past, since, wait = (
+            _number(asked.get(name, "0")) for name in ("offset", "past", "since", "wait")
+        )
+        if log is None or offset is None or past is None or since is None or wait is None:
             return _another_log() if log is None else _NOT_HERE
         if log is self._whole:
             self._whole_asked = time.monotonic()
@@ -191,14 +194,14 @@ class Service:
             if log.error is not None:
                 return error(503, "the run could not be read here")
             try:
-                lines = run.spool.read(offset, LONGEST_ANSWER)
+                lines, where = _lines(run.spool, offset, past)
             except ValueError:
-                return error(416, "no line begins there")
+                return error(416, "no line begins there, or it was let go")
             left = until - time.monotonic()
             if lines or left <= 0 or run.standing.revision > since or not log.is_alive():
                 break
             await self._changed(left)
-        beat = {"kind": "beat", "offset": offset + len(lines), "size": run.spool.size, **run.beat(since)}
+        beat = {"kind": "beat", **where, "size": run.spool.size, **run.beat(since)}
         return Reply(200, lines + orjson.dumps(beat) + b"\n", LINES)
 
     async def _rollout(self, asked: Mapping[str, str]) -> Reply:
@@ -238,6 +241,20 @@ class Service:
             await asyncio.wait((waiting,), timeout=seconds)
         finally:
             self._more.discard(waiting)
+
+
+def _lines(spool: Spool, offset: int, past: int) -> tuple[bytes, dict[str, int]]:
+    """The next lines of a log, and where to go on. ValueError where none begins there.
+
+    From its beginning on, where that was let go, come first the lines that stand for it: `past` counts those.
+    """
+    gone = spool.past
+    if offset or not gone.offset:
+        lines = spool.read(offset, LONGEST_ANSWER)
+        return lines, {"offset": offset + len(lines)}
+    lines = spool.read_past(gone, past, LONGEST_ANSWER)
+    past += len(lines)
+    return lines, {"offset": gone.offset if past >= gone.size else 0, "past": past}
 
 
 def _json(value: dict[str, Any]) -> Reply:

@@ -6,15 +6,18 @@ import time
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from grpo_top.bundle import one_by_one
 from grpo_top.reading import NothingReadable, Reading
 from grpo_top.records import Grade, Location, Rollout, Run, Skipped
 from grpo_top.remote import Part
 from grpo_top.reread import find_again
-from grpo_top.spool import Place, Spool
+from grpo_top.spool import LIMIT, Place, Spool
 from grpo_top.wire_records import (
     BeginsAgain,
     Source,
     again_line,
+    is_rollout,
+    let_go_line,
     record_line,
     rollout_lines,
     source_line,
@@ -25,11 +28,12 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Mapping, Sequence
 
+    from grpo_top.bundle import Read
     from grpo_top.endpoints import Endpoint
     from grpo_top.intake import Intake
-    from grpo_top.records import Record
     from grpo_top.snapshot import SourceFacts
 
+LET_GO = "let go by the grpo-top that serves the run, to bound what it keeps"
 LONGEST_LINE = 8 << 20
 """A record that takes more is left out and counted as skipped."""
 FACTS_SECONDS, SOURCES_A_SECOND = 1.0, 4000
@@ -63,10 +67,13 @@ class Standing(NamedTuple):
 class SpooledRun(Reading):
     """Reads a run into a spool. One thread drives it; `standing`, `beat` and `text` are for any."""
 
-    def __init__(self, where: Sequence[str], **how: Any) -> None:
-        """As `Reading`."""
+    def __init__(self, where: Sequence[str], *, limit: int = LIMIT, **how: Any) -> None:
+        """As `Reading`. `limit`: as `Spool` takes it."""
         super().__init__(where, **how)
-        self.spool = Spool()
+        self._limit = limit
+        self.spool = Spool(limit, is_rollout, let_go_line)
+        self._let_go = 0
+        """Rollouts that lack in the log since they were let go before they came here."""
         self.standing = Standing(0, (), (), None, False)
         self._announced: list[tuple[str, str]] = []
         """Format and role of each source that has a line."""
@@ -75,7 +82,7 @@ class SpooledRun(Reading):
         self._finished = False
         self._writers: dict[str, int] = {}
         self._framework_known = False
-        self._told: dict[int, Told] = {}
+        self._last_told: dict[int, Told] = {}
         """By number, in the order in which they changed."""
         self._next_look = 0.0
 
@@ -119,14 +126,15 @@ class SpooledRun(Reading):
         """The rollout with that id, with its text; why it cannot be had; None where there is no such id."""
         place = self.spool.place(id_)
         if place is None:
-            return None
+            return LET_GO if 0 <= id_ < self.spool.first_id else None
         return find_again(self._intakes[place.source], place.location, place.step, place.text)
 
-    def _take(self, intake: Intake | Endpoint | Part, records: list[Record]) -> None:
+    def _take(self, intake: Intake | Endpoint | Part, records: Sequence[Read]) -> None:
         self._announce()
         if not self._framework_known and self._context.framework:
             records = [Run(framework=self._context.framework), *records]
-        for of_rollouts, run in groupby(records, lambda record: type(record) is Rollout):
+        every = one_by_one(records)
+        for of_rollouts, run in groupby(every, lambda record: type(record) is Rollout):
             part = list(run)
             lines = self._rollouts(intake, part) if of_rollouts else self._others(intake, part)
             self.spool.append(
@@ -135,9 +143,9 @@ class SpooledRun(Reading):
 
     def _start_over(self) -> None:
         super()._start_over()
-        self.spool = Spool()
+        self.spool, self._let_go = Spool(self._limit, is_rollout, let_go_line), 0
         self._announced, self._framework_known = [], False
-        self._told = {}
+        self._last_told = {}
 
     def _begin_again(self, intake: Intake | Endpoint | Part) -> None:
         forget = intake.rewritten or intake.claim.anew
@@ -180,6 +188,9 @@ class SpooledRun(Reading):
             self._tell(number)
         for endpoint in self.watchlist.endpoints:
             self._tell(endpoint.number)
+        if self.let_go > self._let_go:
+            self.spool.append([let_go_line(self.let_go - self._let_go)])
+            self._let_go = self.let_go
 
     def _tell(self, number: int) -> None:
         intake = self._intakes[number]
@@ -192,15 +203,15 @@ class SpooledRun(Reading):
     def _look(self, *, ended: bool) -> None:
         revision = self.standing.revision
         for number, facts in enumerate(self.sources()):
-            told = self._told.get(number)
+            told = self._last_told.get(number)
             if told is None or told.facts != facts:
                 revision += 1
-                self._told.pop(number, None)
-                self._told[number] = Told(revision, number, facts)
+                self._last_told.pop(number, None)
+                self._last_told[number] = Told(revision, number, facts)
         left_out = self.left_out()
         revision += left_out != self.standing.left_out
         self.standing = Standing(
-            revision, tuple(reversed(self._told.values())), left_out, self.reading, ended
+            revision, tuple(reversed(self._last_told.values())), left_out, self.reading, ended
         )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "grpo-top/serve/1"
 MOST_SOURCES = 1 << 15
+_ROLLOUT = b'{"kind":"rollout",'
 LONGEST_ERROR = 1 << 16
 """Characters of a verifier's error that are sent."""
 _JUNK, _LOOP = "\x1f" * 32, " " * 12
@@ -67,11 +68,17 @@ class BeginsAgain(NamedTuple):
     """What it held falls at once; else as it comes again."""
 
 
+class LetGo(NamedTuple):
+    """So many rollouts were let go at the other end before they were asked for."""
+
+    rollouts: int
+
+
 class Piece(NamedTuple):
     """What one line says of one source."""
 
     source: int
-    what: Record | Source | BeginsAgain
+    what: Record | Source | BeginsAgain | LetGo
 
 
 # ---- stand-ins
@@ -136,6 +143,16 @@ def source_line(source: Source) -> bytes:
 def again_line(source: int, begins: BeginsAgain) -> bytes:
     """A new beginning as a line."""
     return _line({"kind": "again", "source": source, "forget": begins.forget})
+
+
+def let_go_line(rollouts: int) -> bytes:
+    """Rollouts that are let go as a line."""
+    return _line({"kind": "let_go", "source": 0, "rollouts": rollouts})
+
+
+def is_rollout(line: bytes) -> bool:
+    """Whether a line that was made here is a rollout's."""
+    return line.startswith(_ROLLOUT)
 
 
 def record_line(source: int, record: Run | Step | Eval | SamplerLook | FleetLook | Grade | Skipped) -> bytes:
@@ -274,13 +291,15 @@ class PieceReader:
             raise ValueError("not a rollout")
         return _of_split(found, raw)
 
-    def _what(self, raw: dict[str, Any], number: int) -> Record | Source | BeginsAgain:
+    def _what(self, raw: dict[str, Any], number: int) -> Record | Source | BeginsAgain | LetGo:
         kind = raw.get("kind")
         if kind == "source":
             where, format_, role = (text(raw.get(name)) or "" for name in ("where", "format", "role"))
             return Source(number, where, format_, role, integer(raw.get("writer")) or 0)
         if kind == "again":
             return BeginsAgain(raw.get("forget") is True)
+        if kind == "let_go":
+            return LetGo(max(0, integer(raw.get("rollouts")) or 0))
         if kind == "skipped":
             return Skipped(
                 text(raw.get("reason")) or "", integer(raw.get("offset")) or 0, integer(raw.get("line"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,3 +36,14 @@ def _a_user_who_has_set_nothing(tmp_path_factory: pytest.TempPathFactory) -> Ite
         for name in ("NO_COLOR", "GRPO_TOP_HEADERS"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture
+def signals_are_heard() -> Iterator[None]:
+    """For what a test starts: in the background and under nohup a shell has its programs ignore some of them."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        signal.signal(number, handler)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)

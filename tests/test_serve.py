@@ -79,6 +79,7 @@ def test_a_place_that_is_not_there_and_a_port_that_is_taken_are_wrong(
     assert f"port {port} is in use" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("signals_are_heard")
 def test_it_says_where_it_is_asks_for_its_token_and_ends_when_told(tmp_path: Path) -> None:
     write_log(tmp_path / "log.jsonl", [run_record(), *group(1, "a", (0, 1))])
     processes = [

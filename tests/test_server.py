@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from loopback import until
 from runs import group, run_record, step_record, write_log
 from served_runs import Served, answer_of, exchange, request, served
 
@@ -181,8 +182,8 @@ def test_whoever_is_slow_to_take_an_answer_is_let_go(tmp_path: Path) -> None:
         service.records(log, 4)
         with socket.create_connection(("127.0.0.1", service.port), timeout=5) as connection:
             connection.sendall(request(f"/rollout?log={log}&id=0"))
+            came = len(connection.recv(1))  # the answer has begun, however long it took to make
             time.sleep(0.3)
-            came = 0
             while piece := _receive(connection):
                 came += len(piece)
         assert came < 8 << 20
@@ -256,18 +257,31 @@ def test_what_is_added_comes_at_once_and_once(tmp_path: Path) -> None:
         assert [line["step"] for line in second[len(first) :]] == [2, 2]
 
 
-def test_a_rewritten_file_is_said_to_begin_again(tmp_path: Path) -> None:
+def test_a_rotated_file_is_said_to_begin_again(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    write_log(log, [run_record(), *group(1, "a", (0, 1)), *group(2, "a", (0, 1))])
+    with served(tmp_path) as service:
+        of = service.log()
+        service.records(of)
+        write_log(log, group(3, "b", (0, 0), prompt="long enough to lie where others lay"))
+        again = service.records(of, 10)
+        kinds = [line["kind"] for line in again]
+        assert kinds == ["source", "run", "run", *("rollout",) * 4, "again", "rollout", "rollout"]
+        gone = service.get(f"/rollout?log={of}&id=0").json
+        assert "rewritten since" in gone["gone"]
+
+
+def test_a_run_that_is_written_anew_is_another_log(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     write_log(log, [run_record(), *group(1, "a", (0, 1)), *group(2, "a", (0, 1))])
     with served(tmp_path) as service:
         of = service.log()
         service.records(of)
         write_log(log, [run_record(), *group(1, "b", (0, 0))])
-        again = service.records(of, 10)
-        kinds = [line["kind"] for line in again]
-        assert kinds == ["source", "run", "run", *("rollout",) * 4, "again", "run", "rollout", "rollout"]
-        gone = service.get(f"/rollout?log={of}&id=0").json
-        assert "rewritten since" in gone["gone"]
+        until(lambda: service.log() != of)
+        assert service.get(f"/records?log={of}").status == 410
+        again = service.records(service.log(), 4)
+        assert [line["kind"] for line in again] == ["source", "run", "run", "rollout", "rollout"]
 
 
 def test_the_whole_log_holds_what_only_an_end_brings(tmp_path: Path) -> None:

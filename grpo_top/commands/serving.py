@@ -16,6 +16,7 @@ def serve(options: argparse.Namespace) -> int:
     from grpo_top.endpoint_options import fleets_of, network_of, samplers_of
     from grpo_top.monitor import NothingReadable
     from grpo_top.serve import CannotServe, serve
+    from grpo_top.spool import LIMIT
     from grpo_top.spooled_run import SpooledRun
 
     where, settings = where_of(options), settings_of(options)
@@ -30,6 +31,7 @@ def serve(options: argparse.Namespace) -> int:
             network=network_of(options),
             samplers=samplers_of(options, live=live),
             fleets=fleets_of(options),
+            limit=options.spool or LIMIT,
         )
 
     def say(url: str) -> None:

@@ -117,6 +117,7 @@ def _arguments(verb: str, folder: Path, silent_port: int) -> list[str]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to see processor time in")
+@pytest.mark.usefixtures("signals_are_heard")
 def test_each_verb_is_gone_in_time_and_leaves_all_as_it_was(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
