@@ -43,7 +43,7 @@ def down(snapshot: Snapshot) -> list[SourceFacts]:
 def held(snapshot: Snapshot) -> tuple[int, int] | None:
     """How many rollouts are held, and from which step on; None where all are."""
     rollouts = snapshot.rollouts
-    if not rollouts.first:
+    if rollouts.first == rollouts.length or not (rollouts.first or snapshot.let_go):
         return None
     return rollouts.length - rollouts.first, int(rollouts.columns["step"][rollouts.first])
 
@@ -64,11 +64,16 @@ def _state(snapshot: Snapshot, now: float) -> str:
 def _notes(snapshot: Snapshot) -> Iterator[str]:
     yield from _named(down(snapshot), "cannot be read")
     yield from _named(gone(snapshot), "gone; what was read of it stands")
-    if (kept := held(snapshot)) is not None:
+    if snapshot.rollouts.first and (kept := held(snapshot)) is not None:
         count, first = kept
         yield (
             f"the newest {count:,} of {snapshot.rollouts.length:,} rollouts are held, from step {first} on; of older "
             "ones their steps' series are ([memory] rollouts sets how many)"
+        )
+    if snapshot.let_go:
+        yield (
+            f"{snapshot.let_go:,} older rollouts were let go where the run is served, before they were asked for "
+            "(`grpo-top serve --spool` sets how much is kept)"
         )
     if snapshot.rollouts.too_late:
         yield f"{snapshot.rollouts.too_late:,} rollouts came too late, for steps whose rollouts are held no more"

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.hints import hints
-from grpo_top.snapshot import STAGES, CoverageItem, Finding, StageState, Status
+from grpo_top.snapshot import QUIET, STAGES, CoverageItem, Finding, StageState, Status
 from grpo_top.table import SAMPLERS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ CAUSES: dict[str, frozenset[str]] = {
             "UNIFORM_COMPONENT",
             "NO_UPDATE",
             "SPARSE_REWARD",
+            "SATURATED_REWARD",
             "REWARD_COLLAPSE",
             "ENTROPY_COLLAPSE",
             "ENTROPY_EXPLOSION",
@@ -46,8 +47,23 @@ CAUSES: dict[str, frozenset[str]] = {
     "WEIGHT_SYNC_STUCK": frozenset(
         {"STALE_ROLLOUTS", "LOGPROB_MISMATCH", "KL_EXPLODING", "MIXED_VERSIONS", "GRAD_SPIKES"}
     ),
-    "LOGPROB_MISMATCH": frozenset({"KL_EXPLODING", "GRAD_SPIKES"}),
-    "TRUNCATION": frozenset({"PARSE_FAILURES", "BASE_SUCCESS_ZERO", "SPARSE_REWARD", "DEGENERATE_GROUPS"}),
+    "LOGPROB_MISMATCH": frozenset(
+        {"KL_EXPLODING", "GRAD_SPIKES", "REWARD_COLLAPSE", "ENTROPY_COLLAPSE", "ENTROPY_EXPLOSION"}
+    ),
+    "ENTROPY_EXPLOSION": frozenset({"REWARD_COLLAPSE", "GIBBERISH"}),
+    "KL_EXPLODING": frozenset({"REWARD_COLLAPSE"}),
+    "REPETITION_LOOPS": frozenset({"REWARD_COLLAPSE", "DEGENERATE_GROUPS", "NO_TRAINABLE_GROUPS"}),
+    "GIBBERISH": frozenset({"REWARD_COLLAPSE", "DEGENERATE_GROUPS", "NO_TRAINABLE_GROUPS"}),
+    "TRUNCATION": frozenset(
+        {
+            "PARSE_FAILURES",
+            "BASE_SUCCESS_ZERO",
+            "SPARSE_REWARD",
+            "DEGENERATE_GROUPS",
+            "NO_TRAINABLE_GROUPS",
+            "TERMINATION_SHIFT",
+        }
+    ),
     "PARSE_FAILURES": frozenset(
         {
             "REWARD_STREAK",
@@ -85,6 +101,9 @@ CAUSES: dict[str, frozenset[str]] = {
 
 Consequences in later stages need no row: upstream comes first anyway.
 """
+
+OF_SOME_ROLLOUTS = frozenset({"PARSE_FAILURES", "TRUNCATION"})
+"""As a warning it is a fault of a minority of rollouts, which leaves the failure of all of them unexplained."""
 
 
 class Field(NamedTuple):
@@ -146,38 +165,45 @@ TEN_THINGS: tuple[Item, ...] = (
 """What a run should log, and which series and columns show that it does."""
 
 
-OPTIONAL = frozenset({"hand_scores"})
-"""What no log is expected to hold: a check that lacks it alone is not one that could have been made."""
+class Check(NamedTuple):
+    """How one detector stands."""
+
+    id: str
+    stage: int
+    status: Status
+    expected: bool = True
+    """See `DetectorTrack.expected`."""
+    in_logs: bool = True
+    """See `Detector.in_logs`."""
 
 
-def stages(
-    statuses: Mapping[str, tuple[int, Status]],
-    findings: Iterable[Finding],
-    needs: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[StageState, ...]:
-    """Each stage as the worst of its detectors; `statuses` maps a detector's id to its stage and status.
+def stages(checks: Iterable[Check], findings: Iterable[Finding]) -> tuple[StageState, ...]:
+    """Each stage as the worst of its checks, and OK only where none is missing that could have raised an alarm.
 
-    A stage is `ok` only where a detector of it could judge: data that is missing never makes one. Those that could not
-    are named beside it, whether they lack what `needs` says or steps.
+    Those that could not be made are named, for lack of data or of steps, but for those that no log is expected to feed.
     """
-    blind = [
-        (stage, id_)
-        for id_, (stage, status) in statuses.items()
-        if status == Status.UNKNOWN and not OPTIONAL.intersection((needs or {}).get(id_, ()))
-    ]
-    active = [finding for finding in findings if finding.active]
-    worst: dict[int, Status] = {}
-    for stage, status in statuses.values():
-        worst[stage] = max(status, worst.get(stage, Status.UNKNOWN))
+    return _stages(
+        tuple(checks), tuple((finding.id, finding.stage) for finding in findings if finding.active)
+    )
+
+
+@lru_cache(maxsize=8)
+def _stages(checks: tuple[Check, ...], active: tuple[tuple[str, int], ...]) -> tuple[StageState, ...]:
+    """Kept, as `_coverage` is."""
     found = []
     for number, (name, _) in enumerate(STAGES):
+        own = [check for check in checks if check.stage == number]
+        so_far = max((check.status for check in own), default=Status.UNKNOWN)
+        not_made = [check for check in own if check.status == Status.UNKNOWN]
+        partly = so_far in QUIET and any(check.expected for check in not_made)
         found.append(
             StageState(
                 stage=number,
                 name=name,
-                status=worst.get(number, Status.UNKNOWN),
-                findings=tuple(finding.id for finding in active if finding.stage == number),
-                unknown=tuple(id_ for stage, id_ in blind if stage == number),
+                status=Status.UNKNOWN if partly else so_far,
+                findings=tuple(id_ for id_, stage in active if stage == number),
+                unknown=tuple(check.id for check in not_made if check.in_logs),
+                so_far=so_far,
             )
         )
     return tuple(found)
@@ -196,17 +222,21 @@ def first_cause(findings: Sequence[Finding], first_step: int | None = None) -> F
     visited = {first.id}
     while True:
         causes = [
-            other
-            for other in alarms
-            if other.id not in visited
-            and first.id in CAUSES.get(other.id, ())
-            and other.onset <= first.onset
-            and not (other.id == "SAMPLER_DRIFT" and first_step is not None and other.onset <= first_step)
+            other for other in alarms if other.id not in visited and _explains(other, first, first_step)
         ]
         if not causes:
             return first
         first = min(causes, key=lambda finding: (finding.onset, finding.stage))
         visited.add(first.id)
+
+
+def _explains(cause: Finding, effect: Finding, first_step: int | None) -> bool:
+    """Whether the table says so, the cause began no later, and enough rollouts have it."""
+    if effect.id not in CAUSES.get(cause.id, ()) or cause.onset > effect.onset:
+        return False
+    if cause.id in OF_SOME_ROLLOUTS and cause.severity < effect.severity == Status.FAIL:
+        return False
+    return not (cause.id == "SAMPLER_DRIFT" and first_step is not None and cause.onset <= first_step)
 
 
 def explain(
@@ -253,7 +283,7 @@ def coverage(
         needs: detector id → the series that it lacks.
         framework: whose settings the hints name.
     """
-    lacks = tuple((id_, frozenset(names)) for id_, names in needs.items())
+    lacks = tuple((id_, tuple(names)) for id_, names in needs.items() if names)
     return _coverage(tuple(series.items()), tuple(columns.items()), lacks, framework)
 
 
@@ -261,7 +291,7 @@ def coverage(
 def _coverage(
     series_: tuple[tuple[str, str], ...],
     columns_: tuple[tuple[str, str], ...],
-    needs: tuple[tuple[str, frozenset[str]], ...],
+    needs: tuple[tuple[str, tuple[str, ...]], ...],
     framework: str | None,
 ) -> tuple[CoverageItem, ...]:
     """Kept, since from one picture to the next it hardly ever changes."""
@@ -277,7 +307,7 @@ def _coverage(
             else:
                 carried[wanted.name] = origin
         blinded = {name.removeprefix("column:") for wanted in missing for name in wanted.series}
-        blinds = tuple(id_ for id_, lacks in needs if blinded & lacks)
+        blinds = tuple(id_ for id_, lacks in needs if not blinded.isdisjoint(lacks))
         if missing:
             status = "missing"
         else:

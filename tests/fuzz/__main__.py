@@ -1,4 +1,7 @@
-"""`python -m tests.fuzz`: spoiled logs of every framework through the whole monitor. Nothing may raise or hang."""
+"""`python -m tests.fuzz`: spoiled logs of every framework, and files of odd shapes, through the whole monitor.
+
+Nothing may raise or hang.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import time
 from pathlib import Path
 
 from tests.fuzz.corpus import runs
+from tests.fuzz.shapes import made
 from tests.fuzz.trial import Trial
 
 HANGS_AFTER = 60
@@ -33,8 +37,12 @@ def main() -> int:
         if records >= options.records if options.records else spent >= options.seconds:
             break
         seed = options.seed + number
-        name, run = corpus[seed % len(corpus)]
-        trial = Trial(name, run, seed)
+        if seed % 4 or options.only:
+            name, run = corpus[seed % len(corpus)]
+            trial = Trial(name, run, seed)
+        else:
+            name, run = made(seed)
+            trial = Trial(name, run, seed, accident=seed % 8 == 0)
         with tempfile.TemporaryDirectory(prefix="grpo-top-fuzz-") as folder:
             faulthandler.dump_traceback_later(HANGS_AFTER, exit=True)
             error = trial.run(Path(folder))
