@@ -39,9 +39,10 @@ class Column:
         """Set the rows from `start` to `stop`, new ones or not, to values of theirs or to one value."""
         if start > self.length:
             self.pad(start)
-        if len(self._data) == 1 and isinstance(values, int | float):
+        if len(self._data) == 1:
+            first = values if isinstance(values, int | float) else values[0]
             if not self.length:
-                self._data = _one(values, self._data.dtype)
+                self._data = _one(first, self._data.dtype)
             if _equal(self._data[0], values):
                 self.length = max(self.length, stop)
                 return
@@ -64,7 +65,9 @@ class Column:
         """The rows so far, only to be read."""
         length = self.length  # read before the data, which another thread may just have let grow
         data = self._data
-        return data[:length] if len(data) > 1 else np.ndarray((length,), data.dtype, data, 0, (0,))
+        return (
+            data[:length] if len(data) > 1 or not length else np.ndarray((length,), data.dtype, data, 0, (0,))
+        )
 
     def at(self, rows: slice | NDArray[np.int64], size: int) -> NDArray[Any]:
         """The values of some rows that are there, only to be read; `size` is how many these are."""
@@ -118,8 +121,12 @@ def _one(value: float, dtype: DTypeLike) -> NDArray[Any]:
     return found
 
 
-def _equal(own: Any, value: float) -> bool:
-    return bool(own == value or (own != own and value != value))  # noqa: PLR0124  NaN is no other value than NaN
+def _equal(own: Any, values: Any) -> bool:
+    """Whether all values are the one that a column has; NaN is no other value than NaN."""
+    if isinstance(values, int | float):
+        return bool(own == values or (own != own and values != values))  # noqa: PLR0124
+    given = np.asarray(values)
+    return bool((given == own).all() or (own != own and (given != given).all()))  # noqa: PLR0124
 
 
 class Matrix:
@@ -129,12 +136,13 @@ class Matrix:
         self._data: NDArray[Any] = np.empty((_FIRST_CAPACITY, width), dtype)
         self.length = 0
 
-    def append(self, row: Sequence[float] | NDArray[Any]) -> None:
-        """Append one row."""
-        if self.length == len(self._data):
+    def extend(self, rows: NDArray[Any]) -> None:
+        """Append some rows."""
+        length = self.length + len(rows)
+        while length > len(self._data):
             self._data = np.concatenate((self._data, np.empty_like(self._data)))
-        self._data[self.length] = row
-        self.length += 1
+        self._data[self.length : length] = rows
+        self.length = length
 
     def fill(self, start: int, stop: int, column: int, value: float) -> None:
         """Write one value of a column over, in the rows from `start` up to `stop`."""

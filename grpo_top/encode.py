@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from grpo_top.bundle import bundled
 from grpo_top.completions import measure_texts
-from grpo_top.records import EVAL, REQUEST, TRAIN, Rollout
+from grpo_top.records import EVAL, REQUEST, TRAIN
 from grpo_top.text import text_hash
 
 if TYPE_CHECKING:
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+    from grpo_top.bundle import Bundle
     from grpo_top.columns import Interner
+    from grpo_top.records import Rollout
 
 SPLIT_TRAIN, SPLIT_EVAL, SPLIT_UNSURE, SPLIT_REQUEST = 0, 1, 2, 3
 
@@ -75,6 +78,8 @@ _NAMED = {
     "tier": "tier",
 }
 """Id column → the field that it numbers."""
+_MEASURED = {"reward": "reward", "advantage": "advantage"}
+"""Column of numbers → the field that it holds."""
 _COUNTED = {
     "prompt_tokens": "prompt_tokens",
     "completion_tokens": "completion_tokens",
@@ -85,43 +90,63 @@ _COUNTED = {
 }
 """Integer column → the field that it holds."""
 _TYPECODES: dict[DTypeLike, str] = {np.int8: "b", np.int16: "h", np.int32: "i", np.int64: "q"}
+_RANGES = {
+    name: (_TYPECODES[dtype], int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
+    for name, dtype in COLUMNS.items()
+    if dtype in _TYPECODES
+}
+"""Integer column → its type code, its lowest and its highest value."""
 _NO_TEXT = (0, -1, -1)
+_PLACE = ("offset", "length", "part")
+_UNKNOWN: dict[str, float] = {
+    **dict.fromkeys((*_NAMED, *_COUNTED), -1),
+    **dict.fromkeys(_MEASURED, math.nan),
+    "verifier_raw": 0,
+    "live": 1,
+}
+"""Column → what stands in it where a record has no such field."""
 
 
-def encode(rollouts: Sequence[Rollout], names: dict[str, Interner]) -> dict[str, Any]:
+def encode(bundle: Bundle, names: dict[str, Interner]) -> dict[str, Any]:
     """Every column that a rollout gives by itself; its place among the others is the history's business.
 
-    A column's values are as long as `rollouts`, or one value that stands for all of them. Numbers past a column's
+    A column's values are as long as `bundle`, or one value that stands for all of them. Numbers past a column's
     range are cut to it.
     """
-    fields = dict(zip(Rollout._fields, zip(*rollouts, strict=True), strict=True))
-    offsets, lengths, parts = zip(*fields["location"], strict=True)
+    fields = bundle.columns
+    get = fields.get
     found: dict[str, Any] = {
-        "step": fields["step"],
-        "split": _each(fields["split"], lambda split: _SPLITS.get(split, SPLIT_UNSURE)),
-        "reward": numbers(fields["reward"]),
-        "advantage": numbers(fields["advantage"]),
-        "truncated": _truncated(fields["truncated"], fields["finish_reason"]),
-        "verifier_known": _either(fields["verifier_raw"], fields["verifier_error"]),
-        "verifier_raw": _hashes(fields["verifier_raw"]),
-        "logp_diff": _logp_differences(fields["logprobs_sampler"], fields["logprobs_trainer"]),
-        "offset": integers(offsets, COLUMNS["offset"]),
-        "length": integers(lengths, COLUMNS["length"]),
-        "part": integers(parts, COLUMNS["part"]),
-        "live": 1,
+        **_UNKNOWN,
+        "step": integers(fields["step"], "step"),
+        "split": _each(bundle.column("split"), _split_number, lambda splits: map(_split_number, splits)),
+        "truncated": _truncated(get("truncated"), get("finish_reason")),
+        "verifier_known": _either(get("verifier_raw"), get("verifier_error")),
+        "logp_diff": _logp_differences(get("logprobs_sampler"), get("logprobs_trainer")),
+        "task": array("i", names["task"].ids(task_names(bundle))),
     }
+    for column, values in zip(_PLACE, bundle.places, strict=True):
+        found[column] = values[0] if column == "part" and not any(values) else integers(values, column)
+    for column, field in _MEASURED.items():
+        if field in fields:
+            found[column] = numbers(fields[field])
     for column, field in _COUNTED.items():
-        found[column] = integers(fields[field], COLUMNS[column])
+        if field in fields:
+            found[column] = integers(fields[field], column)
     for column, field in _NAMED.items():
-        found[column] = _each(fields[field], names[column].id, names[column].ids)
-    tasks = fields["task"] if None not in fields["task"] else task_names(rollouts)
-    found["task"] = names["task"].ids(tasks)
+        if field in fields:
+            found[column] = _each(fields[field], names[column].id, names[column].ids)
+    if "verifier_raw" in fields:
+        found["verifier_raw"] = _hashes(fields["verifier_raw"])
     found["policy_end"] = found["policy_start"]
-    ends = fields["policy_version_end"]
-    if ends.count(None) < len(ends):
-        found["policy_end"] = integers(_filled(ends, fields["policy_version"]), COLUMNS["policy_end"])
-    found["text"], found["loop"], found["gibberish"] = _texts(rollouts)
+    if "policy_version_end" in fields:
+        ends = _filled(fields["policy_version_end"], bundle.column("policy_version"))
+        found["policy_end"] = integers(ends, "policy_end")
+    found["text"], found["loop"], found["gibberish"] = _texts(completions_of(bundle))
     return found
+
+
+def _split_number(split: str | None) -> int:
+    return _SPLITS.get(split, SPLIT_UNSURE)
 
 
 def prompt_of(rollout: Rollout) -> str:
@@ -132,6 +157,13 @@ def prompt_of(rollout: Rollout) -> str:
     return "\n".join(f"{message.role}: {message.content}" for message in asked)
 
 
+def prompts_of(bundle: Bundle) -> Sequence[str]:
+    """`prompt_of` each."""
+    if "messages" not in bundle.columns:
+        return [prompt or "" for prompt in bundle.column("prompt")]
+    return list(map(prompt_of, bundle))
+
+
 def completion_of(rollout: Rollout) -> str | None:
     """What the model wrote: the completion, else its turns of the conversation; None where no text is logged."""
     if rollout.completion is not None or rollout.messages is None:
@@ -139,21 +171,28 @@ def completion_of(rollout: Rollout) -> str | None:
     return "\n".join(message.content for message in rollout.messages if message.role == "assistant")
 
 
+def completions_of(bundle: Bundle) -> Sequence[str | None]:
+    """`completion_of` each."""
+    if "messages" not in bundle.columns:
+        return bundle.column("completion")
+    return list(map(completion_of, bundle))
+
+
 def finite_or_inf(value: float) -> float:
     """A column's number: NaN is unknown there, so a NaN that was logged is kept as infinite, "not finite"."""
     return value if abs(value) <= LARGEST else math.inf
 
 
-def numbers(values: Sequence[float | None]) -> Any:
-    """Values of a float column: NaN unknown, infinite not finite; one NaN where all are unknown."""
-    if _all_the_same(values) and values[0] is None:
-        return math.nan
-    numbers: NDArray[np.float64] = np.array(values, np.float64)  # None becomes NaN, unknown
-    if not (np.abs(numbers) <= LARGEST).all():
-        for place, value in enumerate(values):
-            if value is not None:
-                numbers[place] = finite_or_inf(value)
-    return numbers
+def numbers(values: Sequence[float | None]) -> NDArray[np.float64]:
+    """Values of a float column: NaN unknown, infinite not finite."""
+    numbers: NDArray[np.float64]
+    try:
+        numbers = np.frombuffer(array("d", values))  # type: ignore[type-var]  # in half the time that NumPy takes
+    except (TypeError, OverflowError):
+        numbers = np.array(values, np.float64)  # None becomes NaN, unknown
+    if (np.abs(numbers) <= LARGEST).all():
+        return numbers
+    return np.array([math.nan if value is None else finite_or_inf(value) for value in values])
 
 
 def _all_the_same(values: Sequence[Any]) -> bool:
@@ -161,88 +200,88 @@ def _all_the_same(values: Sequence[Any]) -> bool:
     return values[-1] == values[0] and values.count(values[0]) == len(values)
 
 
-def _each(
-    values: Sequence[Any], of_one: Callable[[Any], int], of_all: Callable[[Sequence[Any]], Any] | None = None
-) -> Any:
+def _each(values: Sequence[Any], of_one: Callable[[Any], int], of_all: Callable[[Sequence[Any]], Any]) -> Any:
     """What each value is encoded as; one number where all are equal."""
-    if _all_the_same(values):
-        return of_one(values[0])
-    return of_all(values) if of_all else list(map(of_one, values))
+    return of_one(values[0]) if _all_the_same(values) else array("i", of_all(values))
 
 
-def integers(values: Sequence[int | None], dtype: DTypeLike) -> Any:
+def integers(values: Sequence[int | None], column: str) -> Any:
     """Values of an integer column: -1 unknown, those past its range cut to it."""
-    limits = np.iinfo(dtype)
-
-    def within(value: int | None) -> int:
-        return -1 if value is None else min(max(value, limits.min), limits.max)
-
-    if _all_the_same(values):
-        return within(values[0])
+    typecode, lowest, highest = _RANGES[column]
+    if isinstance(values, array):
+        whole = np.frombuffer(values, np.int64)
+        return whole if typecode == "q" else np.minimum(np.maximum(whole, lowest), highest)
     try:
-        return array(_TYPECODES[dtype], values)  # in a third of the time that NumPy takes
+        return array(typecode, values)  # in a third of the time that NumPy takes
     except (TypeError, OverflowError):
-        return list(map(within, values))
+        return [-1 if value is None else min(max(value, lowest), highest) for value in values]
 
 
-def _hashes(values: Sequence[str | None]) -> Any:
-    if None not in values:
-        return array("q", map(hash, values))
-    return _each(values, lambda value: 0 if value is None else hash(value))
+def _hashes(values: Sequence[str | None]) -> array[int]:
+    """A number for each text, the same for the same; 0 unknown."""
+    return array(
+        "q",
+        map(hash, values)
+        if None not in values
+        else [0 if value is None else hash(value) for value in values],
+    )
 
 
-def _either(first: Sequence[object], second: Sequence[object]) -> Any:
+def _either(first: Sequence[object] | None, second: Sequence[object] | None) -> Any:
     """Whether one of both is known."""
-    if None not in first or None not in second:
-        return 1
-    if all(_all_the_same(values) for values in (first, second)):
-        return first[0] is not None or second[0] is not None
-    return [one is not None or other is not None for one, other in zip(first, second, strict=True)]
+    known = [values for values in (first, second) if values is not None]
+    if not known or any(None not in values for values in known):
+        return int(bool(known))
+    return [any(value is not None for value in of_one) for of_one in zip(*known, strict=True)]
 
 
 def _filled(values: Sequence[int | None], others: Sequence[int | None]) -> list[int | None]:
     return [other if value is None else value for value, other in zip(values, others, strict=True)]
 
 
-def _truncated(said: Sequence[bool | None], finish: Sequence[str | None]) -> Any:
-    if _all_the_same(said) and said[0] is None:
-        cut = {reason: -1 if reason is None else int(reason == "length") for reason in set(finish)}
+def _truncated(said: Sequence[bool | None] | None, finish: Sequence[str | None] | None) -> Any:
+    if finish is None:
+        return -1 if said is None else [-1 if truncated is None else truncated for truncated in said]
+    cut = {reason: -1 if reason is None else int(reason == "length") for reason in set(finish)}
+    if said is None:
         return cut[finish[0]] if len(cut) == 1 else list(map(cut.__getitem__, finish))
     return [
-        (-1 if reason is None else reason == "length") if truncated is None else truncated
+        cut[reason] if truncated is None else truncated
         for truncated, reason in zip(said, finish, strict=True)
     ]
 
 
-def task_names(rollouts: Sequence[Rollout]) -> list[str | None]:
+def task_names(rollouts: Sequence[Rollout]) -> Sequence[str | None]:
     """The source's task ids; where it gives none, one made of the prompt, with white space folded."""
+    bundle = bundled(rollouts)
+    tasks = bundle.column("task")
+    if None not in tasks:
+        return tasks
     made: dict[str, str | None] = {"": None}
     found = []
-    for rollout in rollouts:
-        name = rollout.task
-        if name is None:
-            prompt = prompt_of(rollout)
-            if prompt not in made:
-                made[prompt] = f"prompt {text_hash(prompt) & 0xFFFFFFFFFFFFFFFF:016x}"
-            name = made[prompt]
-        found.append(name)
+    for name, prompt in zip(tasks, prompts_of(bundle), strict=True):
+        if name is None and prompt not in made:
+            made[prompt] = f"prompt {text_hash(prompt) & 0xFFFFFFFFFFFFFFFF:016x}"
+        found.append(made[prompt] if name is None else name)
     return found
 
 
-def _texts(rollouts: Sequence[Rollout]) -> tuple[Any, Any, Any]:
-    completions = list(map(completion_of, rollouts))
-    if None not in completions:
-        of_all = measure_texts(completions)  # type: ignore[arg-type]
+def _texts(completions: Sequence[str | None]) -> tuple[Any, Any, Any]:
+    known = [one for one in completions if one is not None]
+    if not known:
+        return _NO_TEXT
+    of_all = measure_texts(known)
+    if len(known) == len(completions):
         loops, gibberish = (flags if True in flags else 0 for flags in (of_all.loops, of_all.gibberish))
-        return of_all.keys, loops, gibberish
-    measured = zip(*measure_texts([one for one in completions if one is not None]), strict=True)
+        return array("q", of_all.keys), loops, gibberish
+    measured = zip(*of_all, strict=True)
     return tuple(zip(*(_NO_TEXT if one is None else next(measured) for one in completions), strict=True))  # type: ignore[return-value]
 
 
 def _logp_differences(
-    of_sampler: Sequence[Sequence[float] | None], of_trainer: Sequence[Sequence[float] | None]
+    of_sampler: Sequence[Sequence[float] | None] | None, of_trainer: Sequence[Sequence[float] | None] | None
 ) -> Any:
-    if of_sampler.count(None) == len(of_sampler) or of_trainer.count(None) == len(of_trainer):
+    if of_sampler is None or of_trainer is None:
         return math.nan
     return [
         logp_difference(sampler, trainer) for sampler, trainer in zip(of_sampler, of_trainer, strict=True)

@@ -7,31 +7,30 @@ change is that `live` falls when a later record of the same rollout replaces it.
 from __future__ import annotations
 
 import math
+from array import array
 from itertools import chain, islice
-from operator import attrgetter, ne
-from typing import TYPE_CHECKING, Any
+from operator import ne
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from grpo_top.bundle import joined, transposed
 from grpo_top.columns import Column, Interner
-from grpo_top.encode import COLUMNS, encode, integers, numbers, prompt_of
+from grpo_top.encode import COLUMNS, encode, integers, numbers, prompts_of
 from grpo_top.snapshot import Rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from grpo_top.bundle import Bundle
     from grpo_top.records import Rollout, Sampling
 
 _OPEN_STEPS = 32
-_HIGHEST_INDEX = 2**31 - 1
 _LABEL_END = "\x1f"
 _BY_PROMPT = "\0"
 _NO_REWARDS: Mapping[str, float | None] = {}
-_GROUP, _INDEX = attrgetter("group"), attrgetter("index")
-
-
 _NO_LABELS: dict[str, int] = {}
 _NONE_SEEN: dict[int, dict[int, int]] = {}
 _NO_COUNTS: dict[int, int] = {}
@@ -119,25 +118,28 @@ class History:
 
     def add_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int]]) -> set[int]:
         """Append rollouts, with the source of each part: what taking in costs by itself is shared by all of them."""
-        rollouts = parts[0][0] if len(parts) == 1 else list(chain.from_iterable(part for part, _ in parts))
-        values = encode(rollouts, self.names)
+        bundle = joined([rollouts for rollouts, _ in parts])
+        size = len(bundle)
+        values = encode(bundle, self.names)
         sources = [source for _, source in parts]
-        alone = sources.count(sources[0]) == len(sources)
-        values["source"] = sources[0] if alone else np.repeat(sources, [len(part) for part, _ in parts])
-        values["sampling"] = self._sampling_ids_of(rollouts)
-        values["group"], indices = self._place(rollouts, values, parts)
-        values["index"] = integers(indices, COLUMNS["index"])
-        first, self.length = self.length, self.length + len(rollouts)
+        if sources.count(sources[0]) == len(sources):
+            values["source"] = sources[0]
+        else:
+            values["source"] = list(chain.from_iterable([source] * len(part) for part, source in parts))
+        values["sampling"] = self._sampling_ids_of(bundle)
+        values["group"], indices = self._place(bundle, values)
+        values["index"] = integers(indices, "index")
+        first, self.length = self.length, self.length + size
         for name, column in self.columns.items():
             column.write(first, self.length, values[name])
-        self._add_components(rollouts, first)
+        self._add_components(bundle, first)
         if self._replaced_in_batch:
             self.columns["live"].put(self._replaced_in_batch, 0)
             self.replaced += len(self._replaced_in_batch)
             self._replaced_in_batch = []
         while len(self._open) > _OPEN_STEPS:
             self._open.pop(next(iter(self._open))).close()
-        return set(values["step"])
+        return set(bundle.steps)
 
     def rows_of(self, step: int, until: int | None = None) -> NDArray[np.int64]:
         """Rows of a step (before the row `until`) that no later record replaced, in order of arrival."""
@@ -243,45 +245,39 @@ class History:
             known.seen.setdefault(group, {})[index] = row
             known.counts[group] = known.counts.get(group, 0) + 1
 
-    def _place(
-        self,
-        rollouts: Sequence[Rollout],
-        values: Mapping[str, Any],
-        parts: Sequence[tuple[Sequence[Rollout], int]],
-    ) -> tuple[list[int], list[int]]:
+    def _place(self, bundle: Bundle, values: Mapping[str, Any]) -> tuple[array[int], list[int]]:
         """Group and index of each rollout within its step; the same rollout, if it is there already, is replaced."""
-        groups: list[int] = []
-        indices: list[int] = []
-        size = len(rollouts)
-        sources = list(chain.from_iterable([source] * len(part) for part, source in parts))
-        labels = list(map(_GROUP, rollouts))
-        if None in labels:
+        size = len(bundle)
+        labels = bundle.column("group")
+        if by_prompt := None in labels:
             labels = [
-                f"{_BY_PROMPT}{hash(prompt_of(rollout))}" if label is None else label
-                for rollout, label in zip(rollouts, labels, strict=True)
+                f"{_BY_PROMPT}{hash(prompt)}" if label is None else label
+                for label, prompt in zip(labels, prompts_of(bundle), strict=True)
             ]
-        places = list(zip(values["step"], _every(values["split"], size), labels, sources, strict=True))
-        given = list(map(_INDEX, rollouts))
-        tasks = _every(values["task"], size)
-        start = 0
-        further = map(ne, places, islice(places, 1, None))
-        for stop in (*(at for at, other in enumerate(further, 1) if other), size):
-            step, split, label, source = places[start]
+        new = _New(
+            labels, bundle.column("index"), *(_every(values[name], size) for name in ("task", "source"))
+        )
+        groups: array[int] = array("i")
+        indices: list[int] = []
+        split_of_all = _every(values["split"], size)
+        for start, stop in _runs(list(zip(bundle.steps, split_of_all, new.sources, strict=True))):
+            step, split, source = bundle.steps[start], split_of_all[start], new.sources[start]
             known = self._open.get(step) or self._opened(step)
             self._newest[source] = max(self._newest.get(source, step), step)
             known.take(self.length + start, self.length + stop)
-            known.by_prompt |= label.startswith(_BY_PROMPT)
-            group = known.labels.setdefault(f"{split}{label}", len(known.labels))
-            found = self._indices(known, group, given[start:stop], source, step)
-            self._replace(known.seen.setdefault(group, {}), found, tasks, sources, start, step)
-            groups += [group] * (stop - start)
-            indices += found
-            start = stop
+            for first, last in _runs(labels[start:stop], start):
+                label = labels[first]
+                known.by_prompt |= by_prompt and label.startswith(_BY_PROMPT)
+                group = known.labels.setdefault(f"{split}{label}", len(known.labels))
+                found = self._indices(known, group, new.given[first:last], source, step)
+                self._replace(known.seen.setdefault(group, {}), found, new, first, step)
+                groups.extend((group,) * (last - first))
+                indices += found
         return groups, indices
 
     def _indices(
-        self, known: StepRows, group: int, given: list[int | None], source: int, step: int
-    ) -> list[int]:
+        self, known: StepRows, group: int, given: Sequence[int | None], source: int, step: int
+    ) -> Sequence[int]:
         """The indices of neighbouring rollouts of one group: their own, else counted."""
         if None not in given:
             return given  # type: ignore[return-value]
@@ -296,24 +292,18 @@ class History:
         return found
 
     def _replace(
-        self,
-        seen: dict[int, int],
-        indices: list[int],
-        tasks: Sequence[int],
-        sources: Sequence[int],
-        start: int,
-        step: int,
+        self, seen: dict[int, int], indices: Sequence[int], new: _New, start: int, step: int
     ) -> None:
         """Note where rollouts of one group lie, the `start`-th of the batch on; the same ones from before fall."""
-        first, source = self.length + start, sources[start]
+        first, source = self.length + start, new.sources[start]
         if len(set(indices)) == len(indices) and seen.keys().isdisjoint(indices):
             seen.update(zip(indices, range(first, first + len(indices)), strict=True))
             return
         for row, index in enumerate(indices, first):
             before = seen.get(index)
-            if before is not None and self._task(before, tasks) == tasks[row - self.length]:
+            if before is not None and self._task(before, new.tasks) == new.tasks[row - self.length]:
                 self._replaced_in_batch.append(before)
-                if step < self._newest[source] and self._source(before, sources) == source:
+                if step < self._newest[source] and self._source(before, new.sources) == source:
                     self.restarts.setdefault(step, self._newest[source])
             seen[index] = row
 
@@ -336,18 +326,19 @@ class History:
             self._replaced_in_batch += rows.tolist()
             known.counts = {}
 
-    def _add_components(self, rollouts: Sequence[Rollout], first: int) -> None:
-        rewards = [rollout.rewards or _NO_REWARDS for rollout in rollouts]
-        for name in dict.fromkeys(chain.from_iterable(rewards)):
-            column = self.components.get(name)
-            if column is None:
-                column = self.components[name] = Column(np.float64, fill=math.nan)
-            column.write(first, self.length, numbers([of_one.get(name) for of_one in rewards]))
+    def _add_components(self, bundle: Bundle, first: int) -> None:
+        if "rewards" in bundle.columns:
+            rewards = [of_one or _NO_REWARDS for of_one in bundle.columns["rewards"]]
+            for name, values in transposed(rewards).items():
+                column = self.components.get(name)
+                if column is None:
+                    column = self.components[name] = Column(np.float64, fill=math.nan)
+                column.write(first, self.length, numbers(values))
         for column in self.components.values():
             column.pad(self.length)
 
-    def _sampling_ids_of(self, rollouts: Sequence[Rollout]) -> int | list[int]:
-        samplings = [rollout.sampling for rollout in rollouts]
+    def _sampling_ids_of(self, bundle: Bundle) -> int | list[int]:
+        samplings = bundle.column("sampling")
         if samplings.count(samplings[0]) == len(samplings):
             return self._sampling_id(samplings[0])
         return list(map(self._sampling_id, samplings))
@@ -365,6 +356,27 @@ class History:
                 self.samplings.append(ordered)
             self._sampling_ids[key] = known
         return known
+
+
+class _New(NamedTuple):
+    """What is asked of rollouts that are being added, one element a rollout."""
+
+    labels: Sequence[str]
+    given: Sequence[int | None]
+    """The indices that the source gives."""
+    tasks: Sequence[int]
+    sources: Sequence[int]
+
+
+def _runs(values: Sequence[Any], first: int = 0) -> Iterator[tuple[int, int]]:
+    """Where neighbours are equal: half-open ranges, counted from `first`."""
+    start = first
+    if values.count(values[0]) < len(values):
+        for place, differs in enumerate(map(ne, values, islice(values, 1, None)), first + 1):
+            if differs:
+                yield start, place
+                start = place
+    yield start, first + len(values)
 
 
 def _every(values: int | Sequence[int], size: int) -> Sequence[int]:

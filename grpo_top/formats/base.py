@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path, PurePath
 
+    from grpo_top.bundle import Read
     from grpo_top.formats.choice import Choice
     from grpo_top.records import Location, Record
 
@@ -79,6 +80,10 @@ class Reader(ABC):
     def feed(self, lines: Lines) -> list[Record]:
         """Records of these lines, in order. A line that cannot be read gives a `Skipped`, never an exception."""
         raise NotImplementedError
+
+    def together(self, lines: Lines) -> list[Read]:
+        """As `feed`, for a reader that is quicker so: neighbouring rollouts may come as bundles."""
+        return list(self.feed(lines))
 
     def whole(self, data: bytes) -> list[Record]:
         """Records of a complete file."""

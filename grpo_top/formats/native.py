@@ -1,38 +1,38 @@
 """grpo-top/1: the project's own log, one record a line; what a custom training loop writes.
 
 The shapes are those of `grpo_top.records`; each line says what it is under `kind`. Rollout lines are read by the
-hundred thousand, so their path is written for speed: one parse, one look at each field.
+hundred thousand, so they are parsed and looked at many at once.
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+import secrets
+from itertools import groupby
+from operator import itemgetter, sub
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
 
+from grpo_top.bundle import Places, one_by_one
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.conversation import conversation, texts
 from grpo_top.formats.decode import (
-    LARGEST,
+    as_record,
     bare,
     head_records,
     integer,
     number,
     numbers,
-    parse_record,
+    parse,
     text,
     timestamp,
-    written,
 )
+from grpo_top.formats.native_rollouts import RolloutColumns, step_number
 from grpo_top.records import (
-    EVAL,
     SCHEMA,
-    TRAIN,
     Eval,
     Grade,
     Location,
-    Rollout,
     Run,
     SamplerLook,
     Skipped,
@@ -42,17 +42,19 @@ from grpo_top.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import PurePath
 
+    from grpo_top.bundle import Read
     from grpo_top.formats.base import RunContext
-    from grpo_top.records import Record, Sampling
+    from grpo_top.records import Record
     from grpo_top.sources.lines import Lines
 
 _KINDS = ("rollout", "step", "eval", "run", "sampler", "grade")
-_SAMPLINGS_KEPT = 256
-_new = tuple.__new__
-"""Makes a named tuple from all of its fields in order, at a seventh of what calling its class costs."""
+_KIND = itemgetter("kind")
+_MARK = secrets.randbits(60)
+"""Between lines that are parsed together. None of them can hold it, so that it tells whether each is one value."""
+_BETWEEN = b",%d," % _MARK
 
 
 class Native(Format):
@@ -87,8 +89,7 @@ class NativeReader(Reader):
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
-        self._samplings: dict[tuple[tuple[str, Any], ...], Sampling | None] = {}
-        self._last_sampling: tuple[dict[str, Any], Sampling | None] = ({}, None)
+        self._columns = RolloutColumns()
         self._others: dict[object, Callable[[dict[str, Any], Location], Record]] = {
             "run": self._run,
             "step": _step,
@@ -103,138 +104,54 @@ class NativeReader(Reader):
 
     def feed(self, lines: Lines) -> list[Record]:
         """One record a line; a line that is none gives a `Skipped`, an empty one nothing."""
-        found: list[Record] = []
-        take, loads, read_rollout = found.append, orjson.loads, self._rollout
-        offset, line_number = lines.offset, lines.first_number
-        for line in lines.lines:
-            length = len(line)
-            try:
-                if not length:
-                    continue
-                try:
-                    raw = loads(line)
-                    kind = raw["kind"]
-                except (orjson.JSONDecodeError, KeyError, TypeError):
-                    if not bare(line):
-                        continue
-                    raw = parse_record(bare(line))
-                    kind = raw.get("kind")
-                location = _new(Location, (offset, length, 0))
-                take(read_rollout(raw, location) if kind == "rollout" else self.record(raw, location))
-            except ValueError as error:
-                take(Skipped(str(error), offset, line_number))
-            finally:
-                offset += length + 1
-                line_number += 1
+        return list(one_by_one(self.together(lines)))
+
+    def together(self, lines: Lines) -> list[Read]:
+        """As `feed`; neighbouring rollouts are one bundle."""
+        parsed = _parsed_at_once(lines) or _parsed_one_by_one(lines)
+        try:
+            kinds = list(map(_KIND, parsed.values))
+        except (KeyError, TypeError):  # something is no record
+            kinds = [raw.get("kind") if type(raw) is dict else None for raw in parsed.values]
+        if kinds.count("rollout") == len(kinds):
+            return self._rollouts(parsed) if kinds else []
+        found: list[Read] = []
+        for are_rollouts, run in groupby(range(len(kinds)), lambda at: kinds[at] == "rollout"):
+            places = list(run)
+            if are_rollouts:
+                found += self._rollouts(parsed.cut(slice(places[0], places[-1] + 1)))
+            else:
+                found += (self._other(*parsed.at(place)) for place in places)
         return found
 
     def record(self, raw: dict[str, Any], location: Location) -> Record:
         """The record that an object stands for; ValueError with a short reason where it stands for none."""
         kind = raw.get("kind")
         if kind == "rollout":
-            return self._rollout(raw, location)
+            return self._columns.bundle([raw], Places(*([number] for number in location)))[0]
         read = self._others.get(kind) if isinstance(kind, str) else None
         if read is None:
             raise ValueError("record without a kind" if kind is None else f"unknown kind {kind!r:.40}")
         return read(raw, location)
 
-    def _rollout(self, raw: dict[str, Any], location: Location) -> Rollout:
-        get = raw.get
-        step = get("step")
-        if type(step) is not int or step > LARGEST:
-            step = _step_number(raw, "rollout")
-        reward = get("reward")
-        if type(reward) is not float and reward is not None:
-            reward = _reward(reward)
-        rewards = get("rewards")
-        if type(rewards) is dict:
-            for component in rewards.values():
-                if type(component) is not float:
-                    rewards = numbers(rewards)
-                    break
-        else:
-            rewards = None
-        group, prompt, completion = get("group"), get("prompt"), get("completion")
-        verifier, logprobs = get("verifier"), get("logprobs")
-        index, parsed, truncated = get("index"), get("parsed"), get("truncated")
-        policy, policy_end = get("policy_version"), None
-        if type(policy) is list:
-            policy, policy_end = (policy[0], policy[-1]) if policy else (None, None)
-        messages = get("messages")
-        if type(messages) is list or type(prompt) is list or type(completion) is list:
-            messages = conversation(messages) if type(messages) is list else conversation(prompt, completion)
-            prompt, completion = texts(prompt), texts(completion)
-        else:
-            messages = None
-        raw_verifier = error = None
-        if type(verifier) is dict:
-            raw_verifier, error = verifier.get("raw"), verifier.get("error")
-        sampler_logprobs = trainer_logprobs = tokens = None
-        if type(logprobs) is dict:
-            tokens = _tokens(logprobs.get("tokens"))
-            sampler_logprobs, trainer_logprobs = (
-                _floats(logprobs.get("sampler")),
-                _floats(logprobs.get("trainer")),
-            )
-        advantage, sampling, seconds = get("advantage"), get("sampling"), get("time")
-        # Each `value` is looked at where it stands: calling a function for it would take twice the time.
-        return _new(
-            Rollout,
-            (
-                step,
-                group if type(group) is str else text(group),
-                reward,
-                index if type(index) is int else integer(index),
-                rewards,
-                EVAL if get("split") == EVAL else TRAIN,
-                value if (value := get("task")) is None or type(value) is str else text(value),
-                value if (value := get("family")) is None or type(value) is str else text(value),
-                value if (value := get("tier")) is None or type(value) is str else text(value),
-                prompt if prompt is None or type(prompt) is str else text(prompt),
-                completion if completion is None or type(completion) is str else text(completion),
-                messages,
-                raw_verifier if type(raw_verifier) is str else written(raw_verifier),
-                None if error is None else written(error),
-                parsed if type(parsed) is bool else None,
-                advantage if advantage is None or type(advantage) is float else number(advantage),
-                None if (value := get("prompt_tokens")) is None else _integer(value),
-                None if (value := get("completion_tokens")) is None else _integer(value),
-                value if (value := get("finish_reason")) is None or type(value) is str else text(value),
-                truncated if type(truncated) is bool else None,
-                value if (value := get("termination")) is None or type(value) is str else text(value),
-                None if policy is None else _integer(policy),
-                None if policy_end is None else _integer(policy_end),
-                None if (value := get("trainer_version")) is None else _integer(value),
-                self._sampling(sampling) if type(sampling) is dict else None,
-                value if (value := get("sampler")) is None or type(value) is str else text(value),
-                None if (value := get("seed")) is None else _integer(value),
-                sampler_logprobs,
-                trainer_logprobs,
-                value if (value := get("env_version")) is None or type(value) is str else text(value),
-                value if (value := get("reward_version")) is None or type(value) is str else text(value),
-                None if seconds is None else timestamp(seconds),
-                location,
-                tokens,
-            ),
-        )
-
-    def _sampling(self, raw: dict[str, Any]) -> Sampling | None:
-        """`normal_sampling`, remembered: a run's lines repeat a handful of configs, and mostly the last one."""
-        if raw != self._last_sampling[0]:
-            self._last_sampling = raw, self._remembered_sampling(raw)
-        return self._last_sampling[1]
-
-    def _remembered_sampling(self, raw: dict[str, Any]) -> Sampling | None:
-        key = tuple(raw.items())
+    def _rollouts(self, parsed: Parsed) -> list[Read]:
+        """A bundle; where one of them cannot be right, that one is skipped, and what lies around it is bundled."""
+        size = len(parsed.values)
         try:
-            return self._samplings[key]
-        except TypeError:
-            return normal_sampling(raw)
-        except KeyError:
-            if len(self._samplings) >= _SAMPLINGS_KEPT:
-                self._samplings.clear()
-            self._samplings[key] = found = normal_sampling(raw)
-            return found
+            return [self._columns.bundle(parsed.values, parsed.places)]
+        except ValueError as error:
+            if size == 1:
+                return [Skipped(str(error), parsed.places.offsets[0], parsed.numbers[0])]
+        first, second = parsed.cut(slice(size // 2)), parsed.cut(slice(size // 2, size))
+        return [*self._rollouts(first), *self._rollouts(second)]
+
+    def _other(self, value: Any, location: Location, number: int) -> Record:
+        try:
+            if isinstance(value, ValueError):
+                raise value
+            return self.record(as_record(value), location)
+        except ValueError as error:
+            return Skipped(str(error), location.offset, number)
 
     def _run(self, raw: dict[str, Any], _: Location) -> Run:
         schema = raw.get("schema", SCHEMA)
@@ -263,16 +180,74 @@ class NativeReader(Reader):
         )
 
 
+class Parsed(NamedTuple):
+    """What is on some lines, one element a line."""
+
+    values: Sequence[Any]
+    """The JSON value, or the ValueError that says why there is none."""
+    places: Places
+    numbers: Sequence[int]
+    """Of the lines."""
+
+    def cut(self, where: slice) -> Parsed:
+        """Some of the lines."""
+        return Parsed(self.values[where], self.places.cut(where), self.numbers[where])
+
+    def at(self, place: int) -> tuple[Any, Location, int]:
+        """What is on one line, where it lies, and its number."""
+        offsets, lengths, parts = self.places
+        return self.values[place], Location(offsets[place], lengths[place], parts[place]), self.numbers[place]
+
+
+def _parsed_at_once(lines: Lines) -> Parsed | None:
+    """Several lines as the elements of one array, with a mark after each; None where one of them is no plain JSON."""
+    data, ends, count = lines.data, lines.ends, lines.count
+    if count < 2:  # one alone may be of many megabytes, which need not be copied
+        return None
+    try:
+        found = orjson.loads(b"".join((b"[", data.replace(b"\n", _BETWEEN), b"0]")))
+    except orjson.JSONDecodeError:
+        return None
+    if len(ends) != count or len(found) != 2 * count + 1 or found[1::2].count(_MARK) != count:
+        return None  # a line held no value or several, or parts of one
+    starts = lines.starts
+    places = Places([lines.offset + start for start in starts], list(map(sub, ends, starts)), (0,) * count)
+    return Parsed(found[:-1:2], places, range(lines.first_number, lines.first_number + count))
+
+
+def _parsed_one_by_one(lines: Lines) -> Parsed:
+    """The lines that are not empty."""
+    values: list[Any] = []
+    places: list[Location] = []
+    numbers: list[int] = []
+    offset = lines.offset
+    for line_number, line in enumerate(lines.lines, lines.first_number):
+        if stripped := bare(line):
+            try:
+                values.append(parse(stripped))
+            except ValueError as error:
+                values.append(error)
+            places.append(Location(offset, len(line)))
+            numbers.append(line_number)
+        offset += len(line) + 1
+    return Parsed(values, Places(*zip(*places, strict=True)) if places else Places((), (), ()), numbers)
+
+
 def _step(raw: dict[str, Any], location: Location) -> Step:
     return Step(
-        _step_number(raw, "step"), _metrics(raw, "step"), timestamp(raw.get("time")), location=location
+        step_number(raw.get("step"), "step"),
+        _metrics(raw, "step"),
+        timestamp(raw.get("time")),
+        location=location,
     )
 
 
 def _eval(raw: dict[str, Any], location: Location) -> Eval:
     metrics = {key.removeprefix("eval_"): value for key, value in _metrics(raw, "eval").items()}
     suite = text(raw.get("suite")) or "heldout"
-    return Eval(_step_number(raw, "eval"), metrics, suite, timestamp(raw.get("time")), location=location)
+    return Eval(
+        step_number(raw.get("step"), "eval"), metrics, suite, timestamp(raw.get("time")), location=location
+    )
 
 
 def _sampler(raw: dict[str, Any], _: Location) -> SamplerLook:
@@ -310,30 +285,11 @@ def _grade(raw: dict[str, Any], _: Location) -> Grade:
     return Grade(location, score, text(raw.get("note")) or "", timestamp(raw.get("time")))
 
 
-def _step_number(raw: dict[str, Any], kind: str) -> int:
-    value = raw.get("step")
-    found = None if isinstance(value, str) else integer(value)
-    if found is None:
-        raise ValueError(f"{kind} without a step" if value is None else f"{kind} whose step is no integer")
-    return found
-
-
-def _reward(value: object) -> float:
-    found = None if isinstance(value, str) else number(value)
-    if found is None:
-        raise ValueError(f"rollout whose reward is a {type(value).__name__}")
-    return found
-
-
 def _metrics(raw: dict[str, Any], kind: str) -> dict[str, float | None]:
     metrics = raw.get("metrics")
     if type(metrics) is not dict:
         raise ValueError(f"{kind} without metrics")
     return numbers(metrics)
-
-
-def _integer(value: object) -> int | None:
-    return value if type(value) is int and value < LARGEST else integer(value)
 
 
 def _list(value: object) -> list[Any]:
@@ -355,22 +311,3 @@ def _success(value: object) -> Success | None:
     raw = _mapping(value) or {}
     of, at_least = raw.get("of"), number(raw.get("at_least"))
     return Success(of, at_least) if isinstance(of, str) and at_least is not None else None
-
-
-def _tokens(values: object) -> list[str] | None:
-    """Texts of tokens; None unless every one is a text."""
-    if type(values) is not list or any(type(value) is not str for value in values):
-        return None
-    return values
-
-
-def _floats(values: object) -> list[float] | None:
-    """Log-probabilities as they are; null inside (a masked token) becomes NaN, so that the length stays."""
-    if type(values) is not list:
-        return None
-    try:
-        sum(values)
-    except TypeError:
-        found = [math.nan if value is None else number(value) for value in values]
-        return None if None in found else [value for value in found if value is not None]
-    return values

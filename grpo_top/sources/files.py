@@ -106,7 +106,7 @@ class Tail:
         if self._decoder and self._decoder.cut:
             self._cut_note = f"{self.path}: the compressed stream is cut short; what there is of it was read"
         last = self._splitter.finish()
-        self.lines_read += len(last.lines) if last else 0
+        self.lines_read += last.count if last else 0
         return last
 
     def take_skipped(self) -> list[LongLine]:
@@ -160,7 +160,7 @@ class Tail:
 
     def _next(self) -> Lines | None:
         lines = self._splitter.take()
-        self.lines_read += len(lines.lines) if lines else 0
+        self.lines_read += lines.count if lines else 0
         return lines
 
     def _next_or_progress(self) -> Lines:

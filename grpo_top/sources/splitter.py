@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from io import BytesIO
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.sources.lines import Lines
 
-LONG = 256
-"""Bytes from which on lines are long, on average."""
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class LongLine(NamedTuple):
@@ -27,8 +26,6 @@ class LineSplitter:
         self._max_line = max_line
         self._held: list[bytes] = []
         self._held_size = 0
-        self._are_long = False
-        """Whether the lines of the last piece were."""
         self._dropping = False
         """The held line is past the limit: its bytes are counted and let go."""
         self._finished = False
@@ -48,7 +45,7 @@ class LineSplitter:
     @property
     def ready(self) -> int:
         """Bytes of whole lines that wait to be taken."""
-        return sum(len(line) + 1 for lines in self._ready for line in lines.lines)
+        return sum(len(lines.data) for lines in self._ready)
 
     def feed(self, data: bytes) -> None:
         """Takes the next piece of the stream."""
@@ -124,28 +121,23 @@ class LineSplitter:
 
     def _split(self, data: bytes) -> None:
         """Give lines that all end in a newline."""
-        if self._are_long:  # `split` looks at each byte by itself: of long lines in four times the time
-            lines = [line[:-1] for line in BytesIO(data)]
-        else:
-            lines = data.split(b"\n")
-            lines.pop()
-        self._are_long = len(data) > LONG * len(lines)
-        if len(data) > self._max_line and max(map(len, lines)) > self._max_line:
-            self._split_around_long(lines)
+        lines = Lines.uncut(self.offset, data, self.number + 1)
+        if len(data) > self._max_line and max(map(len, lines.lines)) > self._max_line:
+            self._split_around_long(lines.lines)
         else:
             self._give(lines)
 
-    def _split_around_long(self, lines: list[bytes]) -> None:
+    def _split_around_long(self, lines: Sequence[bytes]) -> None:
         start = 0
         for index, line in enumerate(lines):
             if len(line) > self._max_line:
-                self._give(lines[start:index])
+                self._give(Lines(self.offset, lines[start:index], self.number + 1))
                 start = index + 1
                 self._drop(len(line) + 1)
-        self._give(lines[start:])
+        self._give(Lines(self.offset, lines[start:], self.number + 1))
 
-    def _give(self, lines: list[bytes]) -> None:
-        if lines:
-            self._ready.append(Lines(self.offset, lines, self.number + 1))
-            self.offset += sum(map(len, lines)) + len(lines)
-            self.number += len(lines)
+    def _give(self, lines: Lines) -> None:
+        if lines.count:
+            self._ready.append(lines)
+            self.offset += len(lines.data)
+            self.number += lines.count
