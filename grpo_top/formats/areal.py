@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from grpo_top.formats.areal_texts import BEGIN, TextReader
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.console import PRINTED
 from grpo_top.formats.decode import head_records, integer, number, text
@@ -44,6 +45,8 @@ class Areal(Format):
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """By the versions of a trajectory, or by a printed table."""
+        if BEGIN.match(head):
+            return Claim(90, "whole", "rollouts", f"{NAME} {_folder(path)} {path.parents[1]}", 3)
         records = head_records(head)
         if not records:
             return block_claim(head, f"{NAME} console {path}", TableReader, b"areal")
@@ -56,6 +59,8 @@ class Areal(Format):
         context.framework = context.framework or NAME
         if claim.role == "console":
             return TableReader()
+        if claim.feed == "whole":
+            return TextReader(path)
         split = EVAL if _folder(path) == _EVAL_FOLDER else TRAIN
         schedule = Schedule() if split == EVAL else _schedule(context)
         schedule.expect(integer(path.stem), integer(path.parent.name))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from grpo_top.formats.base import Claim, Format, Reader
 from grpo_top.formats.decode import bare, head_records, number, numbers
-from grpo_top.formats.miles_metrics import evaluations
+from grpo_top.formats.miles_metrics import evaluations, with_flat_share
+from grpo_top.formats.printed_rows import printed_row
 from grpo_top.formats.telltales import framework_of_keys
 from grpo_top.records import Eval, Location, Run, Step
 
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from grpo_top.records import Record
     from grpo_top.sources.lines import Lines
 
+_GROUPS = re.compile(rb"\brollout_batch_size \.{3,400} (?P<groups>\d{1,9})\b")
+_FEWEST = 2
+"""Lines of no known shape that must tell of a step before a file is taken for a log of steps."""
+_MOST = 200
+"""Lines that are looked at for it."""
 PRINTED = 0
 """The `rank` of printed numbers: they are rounded."""
 
@@ -128,9 +134,17 @@ def console_rows(text: str) -> Iterator[ConsoleRow]:
             )
 
 
-def _may_name_a_step(line: bytes) -> bool:
-    """A look at the bytes, before the line is taken apart."""
-    return b"{'" in line or b'{"' in line or b" | " in line
+def _rows(text: str) -> list[ConsoleRow]:
+    """The steps on a line, of a known shape or of any."""
+    known = [row for row in console_rows(text) if row.metrics]
+    if known:
+        return known
+    found = printed_row(text)
+    return [ConsoleRow(*found)] if found else []
+
+
+_MAY_NAME_A_STEP = re.compile(rb"\{['\"]| \| |step|iter|update", re.IGNORECASE)
+"""A look at the bytes, before a line is taken apart."""
 
 
 class Console(Format):
@@ -143,9 +157,13 @@ class Console(Format):
         """Text with at least one line that names a step and its numbers."""
         if head_records(head) or not is_text(head):
             return None
-        parts = (part for line in head.split(b"\n") if _may_name_a_step(line) for part in segments(line))
+        parts = [
+            part for line in head.split(b"\n") if _MAY_NAME_A_STEP.search(line) for part in segments(line)
+        ]
         rows = sum(1 for part in parts for row in console_rows(part) if row.metrics)
-        return Claim(20 + min(rows, 5), "lines", "console", f"console {path}", 4) if rows else None
+        if not rows and sum(1 for part in parts[:_MOST] if printed_row(part)) < _FEWEST:
+            return None
+        return Claim(20 + min(rows, 5), "lines", "console", f"console {path}", 4)
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> ConsoleReader:  # noqa: ARG002
         """A reader of such lines."""
@@ -158,6 +176,8 @@ class ConsoleReader(Reader):
     def __init__(self) -> None:
         self._framework: str | None = None
         """Whose words they are, once a line has told."""
+        self._groups: int | None = None
+        """Groups of a step, where the arguments that slime prints first have said it."""
 
     def fresh(self) -> ConsoleReader:
         """A reader that has read nothing."""
@@ -170,10 +190,11 @@ class ConsoleReader(Reader):
         for line in lines.lines:
             location = Location(offset, len(line))
             offset += len(line) + 1
-            for part in segments(bare(line)) if _may_name_a_step(line) else ():
-                for row in console_rows(part):
-                    if row.metrics:
-                        found.extend(self._records(row, location))
+            if argument := _GROUPS.search(line):
+                self._groups = int(argument["groups"])
+            for part in segments(bare(line)) if _MAY_NAME_A_STEP.search(line) else ():
+                for row in _rows(part):
+                    found.extend(self._records(row, location))
         return found
 
     def _records(self, row: ConsoleRow, location: Location) -> Iterator[Record]:
@@ -181,7 +202,8 @@ class ConsoleReader(Reader):
             self._framework = framework
             yield Run(framework=framework)
         if not row.is_eval:
-            yield Step(row.step, row.metrics, rank=PRINTED, location=location)
+            metrics = with_flat_share(row.metrics, self._groups)
+            yield Step(row.step, metrics, rank=PRINTED, location=location)
             return
         suites = evaluations(row.metrics) or {"heldout": row.metrics}
         for suite, metrics in suites.items():

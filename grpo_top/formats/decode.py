@@ -75,7 +75,11 @@ def _without_surrogates(value: Any) -> Any:
 
 def parse_record(line: bytes) -> dict[str, Any]:
     """The JSON object on a line; ValueError where there is something else."""
-    value = parse(line)
+    return as_record(parse(line))
+
+
+def as_record(value: Any) -> dict[str, Any]:
+    """A JSON value that is an object; ValueError where it is something else."""
     if not isinstance(value, dict):
         raise ValueError(f"not a JSON object but a {type(value).__name__}")
     return value

@@ -70,7 +70,7 @@ class Miles(Format):
             return Claim(92, "whole", "config", f"{NAME} config", 1)
         records = head_records(head)
         for role, fields in _FIELDS.items():
-            if records and all(record.keys() >= fields for record in records):
+            if records and records[0].keys() >= fields and all(record.keys() >= fields for record in records):
                 once = role in {"rollouts", "samples"} and _NUMBERED.fullmatch(path.stem) is not None
                 writer = f"{NAME} {role} {path.parent if once else path}"
                 return Claim(92, "lines", role, writer, _ORDERS[role], anew=once)

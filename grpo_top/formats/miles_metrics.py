@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Location, Record
 
 NAME = "miles"
+_OF_ROLLOUTS, _FLAT = "rollout/response_len/mean", "rollout/zero_std/count_"
 
 
 def steps_per_rollout(args: Mapping[str, Any]) -> int:
@@ -30,6 +31,17 @@ def steps_per_rollout(args: Mapping[str, Any]) -> int:
         return 1
     prompts, samples, batch = (size or 0 for size in sizes)
     return max(prompts * samples // batch, 1)
+
+
+def with_flat_share(row: dict[str, float | None], groups: int | None) -> dict[str, float | None]:
+    """A row with the share of groups without variance, of which the trainer logs counts, and none where there are none.
+
+    `groups`: how many there are in a step, by the run's arguments; None where they do not say.
+    """
+    if not groups or _OF_ROLLOUTS not in row:
+        return row
+    flat = sum(value or 0.0 for key, value in row.items() if key.startswith(_FLAT))
+    return row | {"rollout/zero_std/frac": flat / groups}
 
 
 class MetricsReader(JsonLinesReader):

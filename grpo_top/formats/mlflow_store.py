@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _ENDED = ("3", "4", "5")
 """Finished, failed, killed."""
 _LONGEST_PARAM = 64 << 10
+_AT_ONCE = 64 << 20
+"""Bytes of a metric that are read in one look: what lies behind them in the next one."""
 
 
 class _Number(NamedTuple):
@@ -75,7 +77,7 @@ class StoreReader(Reader):
         if written == self._told:
             return
         self._told = written
-        fields = metadata(path.read_bytes())
+        fields = metadata(_content(path).encode())
         config = {file.relative_to(params).as_posix(): literal(_content(file)) for file in _files(params)}
         name = fields.get("run_name") or _content(path.parent / "tags" / "mlflow.runName")
         yield from self._tracked.about(name or None, config, True if fields.get("status") in _ENDED else None)
@@ -86,7 +88,7 @@ class StoreReader(Reader):
             start = 0
         with file.open("rb") as stream:
             stream.seek(start)
-            data = stream.read()
+            data = stream.read(_AT_ONCE)
         end = data.rfind(b"\n") + 1
         self._read[file] = start + end
         offset = start
@@ -108,9 +110,9 @@ def metadata(data: bytes) -> dict[str, str]:
 
 
 def _files(folder: Path) -> list[Path]:
-    """All files below a folder, in the order of their names; none where it is not there."""
-    found = [Path(place) / name for place, _, names in os.walk(folder) for name in names]
-    return sorted(found)
+    """All files below a folder, in the order of their names; none where it is not there. Pipes and devices are none."""
+    found = (Path(place) / name for place, _, names in os.walk(folder) for name in names)
+    return sorted(file for file in found if file.is_file())
 
 
 def _content(file: Path) -> str:

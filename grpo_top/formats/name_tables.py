@@ -53,7 +53,7 @@ CANONICAL = frozenset(
 
 _TRL: Table = {
     "reward_mean": ("reward",),
-    "reward_std": ("reward_std",),
+    "reward_std": ("reward_std", "reward/std"),
     "zero_variance_group_frac": ("frac_reward_zero_std",),
     "kl": ("kl",),
     "entropy": ("entropy", "entropy/mean"),
@@ -61,7 +61,7 @@ _TRL: Table = {
     "grad_norm": ("grad_norm",),
     "loss": ("loss",),
     "learning_rate": ("learning_rate",),
-    "completion_tokens_mean": ("completions/mean_length", "completion_length"),
+    "completion_tokens_mean": ("completions/mean_length", "completion_length", "tokens/completion"),
     "completion_tokens_max": ("completions/max_length",),
     "truncation_rate": ("completions/clipped_ratio",),
     "version_lag_mean": ("sample/staleness_mean",),
@@ -69,17 +69,18 @@ _TRL: Table = {
     "stale_dropped": ("sample/dropped_stale_total",),
     "mismatch_kl": ("rollout_correction/k3_kl", "rollout_correction/kl"),
     "logp_abs_diff": ("sampling/sampling_logp_difference/mean",),
-    "is_ratio_mean": ("sampling/importance_sampling_ratio/mean",),
+    "is_ratio_mean": ("sampling/importance_sampling_ratio/mean", "importance_ratio"),
     "effective_sample_size": ("rollout_correction/ess",),
     "step_time": ("step_time", "perf/step_s"),
-    "component_mean{}": ("rewards/{}/mean", "rewards/{}"),
+    "component_mean{}": ("rewards/{}/mean", "rewards/{}", "reward/{}"),
 }
+"""The last names of some series are those of verifiers' own trainer, which is built on the same one."""
 
 _VERL: Table = {
     "reward_mean": ("critic/score/mean", "critic/rewards/mean"),
     "reward_min": ("critic/score/min", "critic/rewards/min"),
     "reward_max": ("critic/score/max", "critic/rewards/max"),
-    "kl": ("actor/kl_loss", "actor/reward_kl_penalty"),
+    "kl": ("actor/kl_loss", "actor/reward_kl_penalty", "critic/kl"),
     "entropy": ("actor/entropy", "actor/entropy_loss"),
     "clip_frac": ("actor/pg_clipfrac",),
     "grad_norm": ("actor/grad_norm",),
@@ -95,7 +96,12 @@ _VERL: Table = {
     ),
     "mixed_version_frac": ("fully_async/partial/partial_ratio",),
     "stale_dropped": ("training/off_policy/evicted_samples", "fully_async/count/dropped_stale_samples"),
-    "mismatch_kl": ("rollout_corr/kl", "rollout_corr/k3_kl"),
+    "mismatch_kl": (
+        "rollout_corr/kl",
+        "rollout_corr/k3_kl",
+        "mismatch/mismatch_kl",
+        "mismatch/mismatch_k3_kl",
+    ),
     "logp_abs_diff": ("training/rollout_probs_diff_mean",),
     "is_ratio_mean": ("rollout_corr/rollout_is_mean",),
     "effective_sample_size": ("rollout_corr/rollout_is_eff_sample_size",),
@@ -103,57 +109,75 @@ _VERL: Table = {
     "step_time": ("timing_s/step", "perf/time_per_step"),
 }
 
+_PRIME_RL: Table = {
+    "reward_mean": ("train/agg/all/*/reward/mean", "train/agg/effective/*/reward/mean", "Reward"),
+    "zero_variance_group_frac": ("Zero Advantage",),
+    "all_fail_group_frac": ("train/agg/all/*/solved_none", "train/agg/all/solved_none"),
+    "all_pass_group_frac": ("train/agg/all/*/solved_all", "train/agg/all/solved_all"),
+    "trainable_ratio": ("train/agg/all/*/is_trainable/mean", "train/agg/all/is_trainable/mean"),
+    "kl": ("ref_kl/mean",),
+    "entropy": ("entropy/all/mean", "Entropy"),
+    "clip_frac": ("is_masked/mean",),
+    "grad_norm": ("optim/grad_norm", "Grad. Norm"),
+    "loss": ("loss/mean", "Loss"),
+    "learning_rate": ("optim/lr", "LR"),
+    "completion_tokens_mean": (
+        "train/agg/all/num_output_tokens/mean",
+        "train/agg/effective/num_output_tokens/mean",
+    ),
+    "completion_tokens_max": (
+        "train/agg/all/num_output_tokens/max",
+        "train/agg/effective/num_output_tokens/max",
+    ),
+    "truncation_rate": (
+        "train/agg/all/*/is_truncated/mean",
+        "train/agg/effective/*/is_truncated/mean",
+        "Truncation",
+    ),
+    "version_lag_mean": (
+        "off_policy/mean",
+        "dispatcher/off_policy/mean",
+        "dispatcher/off_policy_level_mean",
+    ),
+    "version_lag_max": (
+        "off_policy/max",
+        "dispatcher/off_policy/max",
+        "dispatcher/off_policy_level_max",
+        "Max Off-Policy",
+        "Max. Off-Policy Level",
+    ),
+    "stale_dropped": ("off_policy/dropped",),
+    "mismatch_kl": ("mismatch_kl/all/mean", "Mismatch KL"),
+    "logp_abs_diff": ("token_export/logp_abs_diff/mean",),
+    "is_ratio_mean": ("token_export/importance_ratio/mean",),
+    "effective_sample_size": ("token_export/effective_sample_size",),
+    "step_time": ("time/step", "Time"),
+    "component_mean{}": ("train/agg/all/*/rewards/{}/mean", "train/agg/effective/*/rewards/{}/mean"),
+    "termination{}": ("train/agg/all/*/stop_condition/{}", "train/agg/effective/*/stop_condition/{}"),
+}
+_PRIME_RL_OF_OLD: Table = {
+    "reward_mean": ("reward/all/mean", "reward/mean"),
+    "all_fail_group_frac": ("solve_none/all", "batch/solve_none"),
+    "all_pass_group_frac": ("solve_all/all", "batch/solve_all"),
+    "trainable_ratio": ("effective_batch_size/all", "batch/effective_batch_size"),
+    "entropy": ("entropy/mean",),
+    "completion_tokens_mean": ("decode_len/all/mean", "decode_len/mean", "completion_len/mean"),
+    "completion_tokens_max": ("decode_len/all/max", "decode_len/max", "completion_len/max"),
+    "truncation_rate": ("is_truncated/all/mean", "is_truncated/mean"),
+    "version_lag_mean": ("off_policy_level/all/mean", "batch/off_policy_level/mean"),
+    "version_lag_max": ("off_policy_level/all/max", "batch/off_policy_level/max"),
+    "mismatch_kl": ("mismatch_kl/mean",),
+    "is_ratio_mean": ("importance_ratio/mean",),
+    "termination{}": ("stop_condition/all/{}",),
+}
+"""Names up to July 2026; the older ones are those of 2025. Lengths and truncation are means of the groups' means."""
+
 TABLES: dict[str, Table] = {
     "trl": _TRL,
     "verl": _VERL,
     "ms-swift": {name: keys for name, keys in _TRL.items() if name != "reward_std"}
     | {"group_reward_std_mean": ("reward_std",), "step_time": ("step_time", "train_speed(s/it)")},
-    "prime-rl": {
-        "reward_mean": ("train/agg/all/*/reward/mean", "train/agg/effective/*/reward/mean", "Reward"),
-        "zero_variance_group_frac": ("Zero Advantage",),
-        "all_fail_group_frac": ("train/agg/all/*/solved_none", "train/agg/all/solved_none"),
-        "all_pass_group_frac": ("train/agg/all/*/solved_all", "train/agg/all/solved_all"),
-        "trainable_ratio": ("train/agg/all/*/is_trainable/mean", "train/agg/all/is_trainable/mean"),
-        "kl": ("ref_kl/mean",),
-        "entropy": ("entropy/all/mean", "Entropy"),
-        "clip_frac": ("is_masked/mean",),
-        "grad_norm": ("optim/grad_norm", "Grad. Norm"),
-        "loss": ("loss/mean", "Loss"),
-        "learning_rate": ("optim/lr", "LR"),
-        "completion_tokens_mean": (
-            "train/agg/all/num_output_tokens/mean",
-            "train/agg/effective/num_output_tokens/mean",
-        ),
-        "completion_tokens_max": (
-            "train/agg/all/num_output_tokens/max",
-            "train/agg/effective/num_output_tokens/max",
-        ),
-        "truncation_rate": (
-            "train/agg/all/*/is_truncated/mean",
-            "train/agg/effective/*/is_truncated/mean",
-            "Truncation",
-        ),
-        "version_lag_mean": (
-            "off_policy/mean",
-            "dispatcher/off_policy/mean",
-            "dispatcher/off_policy_level_mean",
-        ),
-        "version_lag_max": (
-            "off_policy/max",
-            "dispatcher/off_policy/max",
-            "dispatcher/off_policy_level_max",
-            "Max Off-Policy",
-            "Max. Off-Policy Level",
-        ),
-        "stale_dropped": ("off_policy/dropped",),
-        "mismatch_kl": ("mismatch_kl/all/mean", "Mismatch KL"),
-        "logp_abs_diff": ("token_export/logp_abs_diff/mean",),
-        "is_ratio_mean": ("token_export/importance_ratio/mean",),
-        "effective_sample_size": ("token_export/effective_sample_size",),
-        "step_time": ("time/step", "Time"),
-        "component_mean{}": ("train/agg/all/*/rewards/{}/mean", "train/agg/effective/*/rewards/{}/mean"),
-        "termination{}": ("train/agg/all/*/stop_condition/{}", "train/agg/effective/*/stop_condition/{}"),
-    },
+    "prime-rl": _PRIME_RL,
     "art": {
         "reward_mean": ("train/reward",),
         "group_reward_std_mean": ("train/reward_std_dev",),
@@ -176,8 +200,14 @@ TABLES: dict[str, Table] = {
         "grad_norm": ("train/grad_norm",),
         "loss": ("train/loss", "Loss"),
         "learning_rate": ("train/lr",),
-        "completion_tokens_mean": ("train/mean_gen_tokens_per_sample", "Mean Generation Length"),
-        "completion_tokens_max": ("train/max_gen_tokens_per_sample",),
+        "completion_tokens_mean": (
+            *(
+                "train/mean_gen_tokens_per_sample",
+                "train/gen_tokens_per_sample/mean",
+                "Mean Generation Length",
+            ),
+        ),
+        "completion_tokens_max": ("train/max_gen_tokens_per_sample", "train/gen_tokens_per_sample/max"),
         "truncation_rate": ("train/truncation_rate",),
         "version_lag_mean": ("train/avg_trajectory_age", "Avg Trajectory Age"),
         "mismatch_kl": ("train/gen_kl_error", "Generation KL Error"),
@@ -197,7 +227,7 @@ TABLES: dict[str, Table] = {
         "loss": ("policy_loss",),
         "learning_rate": ("actor_lr",),
         "completion_tokens_mean": ("rollout/response_length_mean", "response_length"),
-        "truncation_rate": ("rollout/truncated_rate", "truncated"),
+        "truncation_rate": ("rollout/truncated_rate", "truncated", "response_clip_ratio"),
         "mismatch_kl": ("vllm_kl",),
         "step_time": ("timing/step_total", "total_time"),
     },
@@ -206,20 +236,24 @@ TABLES: dict[str, Table] = {
         "kl": ("policy/policy_kl", "loss/avg_kl"),
         "kl_max": ("loss/avg_kl_max",),
         "entropy": ("policy/policy_entropy",),
-        "clip_frac": ("policy/loss_metrics/clip_ratio",),
-        "grad_norm": ("policy/grad_norm",),
+        "clip_frac": ("policy/loss_metrics/clip_ratio", "policy/ppo_clip_ratio"),
+        "grad_norm": ("policy/grad_norm", "policy/raw_grad_norm"),
         "loss": ("policy/policy_loss",),
         "learning_rate": ("policy/policy_lr",),
         "completion_tokens_mean": ("generate/avg_num_tokens",),
         "completion_tokens_max": ("generate/max_num_tokens",),
         "version_lag_mean": ("async/staleness_mean",),
         "version_lag_max": ("async/staleness_max",),
-        "logp_abs_diff": ("policy/rollout_train_logprobs_abs_diff_mean",),
+        "logp_abs_diff": (
+            "policy/rollout_train_logprobs_abs_diff_mean",
+            "policy/rollout_train_prob_diff_mean",
+        ),
         "is_ratio_mean": ("policy/tis_ratio_mean",),
         "step_time": ("timing/step",),
     },
     "slime": {
         "reward_mean": ("rollout/raw_reward",),
+        "zero_variance_group_frac": ("rollout/zero_std/frac",),
         "kl": ("train/kl_loss",),
         "entropy": ("train/entropy_loss", "rollout/entropy"),
         "clip_frac": ("train/pg_clipfrac",),
@@ -229,7 +263,7 @@ TABLES: dict[str, Table] = {
         "completion_tokens_mean": ("rollout/response_len/mean", "rollout/response_lengths"),
         "completion_tokens_p50": ("rollout/response_len/median",),
         "completion_tokens_max": ("rollout/response_len/max",),
-        "truncation_rate": ("rollout/truncated_ratio",),
+        "truncation_rate": ("rollout/truncated_ratio", "rollout/truncated"),
         "repetition_frac": ("rollout/repetition_frac",),
         "version_lag_mean": ("rollout/fully_async/avg_staleness",),
         "version_lag_max": ("rollout/fully_async/max_staleness",),
@@ -258,7 +292,7 @@ TABLES: dict[str, Table] = {
         "is_ratio_mean": ("ppo_actor/update/behave_imp_weight/avg",),
     },
     "tinker": {
-        "reward_mean": ("env/all/reward/total",),
+        "reward_mean": ("env/all/reward/total", "reward/total"),
         "all_fail_group_frac": ("env/all/by_group/frac_all_bad",),
         "all_pass_group_frac": ("env/all/by_group/frac_all_good",),
         "kl": ("kl_policy_base",),
@@ -273,19 +307,35 @@ TABLES: dict[str, Table] = {
     },
     "rllm": {
         **{name: keys for name, keys in _VERL.items() if name != "truncation_rate"},
-        "reward_mean": ("reward/mean", "critic/score/mean"),
+        "reward_mean": ("reward/mean", "critic/score/mean", "env/all/reward/total"),
         "reward_std": ("reward/std",),
         "all_fail_group_frac": ("batch/*/fractions/too_hard",),
         "all_pass_group_frac": ("batch/*/fractions/too_easy",),
         "trainable_ratio": ("batch/*/fractions/effective",),
-        "entropy": ("actor/entropy", "train/entropy"),
+        "entropy": ("actor/entropy", "train/entropy", "optim/entropy"),
         "learning_rate": ("optim/lr", "actor/lr"),
-        "completion_tokens_mean": ("batch/step_response_length/mean", "episode/response_tokens"),
+        "completion_tokens_mean": (
+            *(
+                "batch/step_response_length/mean",
+                "episode/response_tokens",
+                "env/all/ac_tokens_per_trajectory",
+            ),
+        ),
         "completion_tokens_max": ("batch/step_response_length/max",),
         "truncation_rate": ("batch/termination_reason/max_response_length_exceeded",),
         "version_lag_mean": ("async/staleness_mean",),
         "version_lag_max": ("async/staleness_max",),
-        "mismatch_kl": ("train/kl_sample_train_v2", "train/kl_sample_train_v1"),
+        "mismatch_kl": (
+            *(
+                "train/kl_sample_train_v2",
+                "train/kl_sample_train_v1",
+                "rollout_corr/kl",
+                "rollout_corr/k3_kl",
+            ),
+            *("offpolicy/kl", "offpolicy/k3_kl"),
+        ),
+        "logp_abs_diff": ("training/rollout_probs_diff_mean", "offpolicy/logprob_abs_diff/mean"),
+        "is_ratio_mean": ("rollout_corr/rollout_is_mean", "offpolicy/ratio/mean"),
         "termination{}": ("batch/termination_reason/{}",),
     },
     "atropos": {
@@ -302,6 +352,21 @@ TABLES: dict[str, Table] = {
         "version_lag_max": ("buffer/sample/max_sampled_policy_age",),
     },
 }
+TABLES["prime-rl"] = {
+    name: (*_PRIME_RL.get(name, ()), *_PRIME_RL_OF_OLD.get(name, ()))
+    for name in {**_PRIME_RL, **_PRIME_RL_OF_OLD}
+}
+TABLES["areal"] = {
+    name: (
+        *keys,
+        *(
+            key.replace("ppo_actor/", "grpo_actor/").replace("/update/", "/")
+            for key in keys
+            if "actor/" in key
+        ),
+    )
+    for name, keys in TABLES["areal"].items()
+}  # what its scopes were called in 2025
 TABLES["miles"] = TABLES["slime"]
 TABLES["art-pipeline"] = TABLES["art"] | {
     "reward_mean": (),
@@ -315,7 +380,7 @@ TABLES["trl-async"] = _TRL | {
     "group_reward_std_mean": ("reward_std",),
     "is_ratio_mean": ("ratio",),
 }
-TABLES["trl-0.16"] = _TRL | {"reward_std": (), "group_reward_std_mean": ("reward_std",)}
+TABLES["trl-0.25"] = _TRL | {"reward_std": ("reward/std",), "group_reward_std_mean": ("reward_std",)}
 TABLES["verl-v1"] = _VERL | {"truncation_rate": ()}
 
 NO_SERIES = frozenset(
@@ -334,6 +399,10 @@ NO_SERIES = frozenset(
 OTHERS: Table = {
     "reward_mean": ("rewards/mean", "mean_reward", "objective/scores", "episode_reward"),
     "learning_rate": ("lr",),
+    "kl": ("objective/kl",),
+    "entropy": ("policy/entropy_avg",),
+    "clip_frac": ("policy/clipfrac_avg",),
+    "loss": ("loss/policy_avg",),
     "completion_tokens_mean": (
         "completion_length",
         "response_length/mean",
@@ -350,7 +419,9 @@ OTHERS: Table = {
 """Seen in trainers that have no table of their own."""
 
 DEFINITIONS = {
-    "trl reward_std": "sample std over the whole batch; in older versions the mean std within groups",
+    "trl reward_std": "sample std over the whole batch",
+    "trl-0.25 group_reward_std_mean": "logged as `reward_std`: the mean of the groups' sample std, as Unsloth has it",
+    "slime zero_variance_group_frac": "counts of flat groups by reward, of the groups that the arguments ask for",
     "trl kl": "KL to the reference policy; logged only where beta is not 0",
     "trl-async mismatch_kl": "logged as `kl`: between the current policy and the sampler, not to a reference",
     "trl-async group_reward_std_mean": "logged as `reward_std`: the group's std, averaged over samples",

@@ -1,29 +1,52 @@
-"""JSON lines of loops that have no format of their own: rollouts and metrics by the field's usual names.
+"""JSON lines, and JSON files, of loops that have no format of their own: which of them are logs, and their readers.
 
-What a record says under one of several names is brought under grpo-top/1's name for it and read as that; see
-`plain_fields`. CSV files are read in the same way (`plain_csv`).
+What the records say is read by `plain_rows`, which CSV and Parquet (`plain_csv`, `plain_parquet`) share.
 """
 
 from __future__ import annotations
 
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from grpo_top.formats.base import Claim, Format
-from grpo_top.formats.decode import head_records, integer, number
+from grpo_top.formats.base import Claim, Format, Reader
+from grpo_top.formats.decode import head_records, number
 from grpo_top.formats.jsonl import JsonLinesReader
 from grpo_top.formats.names import canonical
-from grpo_top.formats.native import NativeReader
-from grpo_top.formats.plain_fields import STEP, Fields, as_native, is_rollout, series_of, value_of
+from grpo_top.formats.plain_documents import (
+    document,
+    document_records,
+    is_document,
+    is_lone_row,
+    long_record,
+    records_in,
+)
+from grpo_top.formats.plain_fields import STEP, Fields, is_rollout, is_whole_rollout
+from grpo_top.formats.plain_names import WEAK_STEPS
+from grpo_top.formats.plain_places import place_of
+from grpo_top.formats.plain_rows import Rows, step_of
+from grpo_top.formats.plain_shapes import numbers_within
+from grpo_top.records import Location, Rollout, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import PurePath
 
     from grpo_top.formats.base import RunContext
-    from grpo_top.formats.plain_fields import Source
-    from grpo_top.records import Location, Record
+    from grpo_top.formats.plain_fields import Layout
+    from grpo_top.records import Record
 
-_EVALUATION = ("eval/", "eval_", "validation/", "test/")
+_OF_ANY_TRAINING = frozenset(("loss", "learning_rate", "grad_norm", "step_time", "success_rate", "tokens"))
+"""Series that every training has: beside a name that may count anything, they do not tell of this one."""
+_OURS = ("rollout", "step", "eval", "run", "sampler", "grade")
+"""Kinds of grpo-top/1's records, which are read as such or not at all."""
+_COLUMNS = frozenset(
+    ("completions", "responses", "generations", "rollouts", "trajectories", "groups", "samples")
+)
+_TEXTS = ("prompt", "completion", "messages")
+_HEADERS = 3
+"""Records that may come before the first one with a step: what the run was started with."""
+_PARTS = 8
+"""Parts of one record that are looked at before a file is claimed."""
 NAMED = 97
 """Confidence where the user has named the fields, above every format that only judges."""
 
@@ -40,11 +63,28 @@ class Plain(Format):
 
     def claim(self, path: PurePath, head: bytes) -> Claim | None:
         """Records that all have a step, and a reward with its text, or numbers that are known by name."""
+        if is_document(path, head):
+            records = document_records(head)
+            claim = claim_of(path, records, self._fields, self.name)
+            if claim is None or (claim.role == "metrics" and is_lone_row(head, records)):
+                return None
+            return claim._replace(feed="whole")
+        if b"\n" not in head and (long := long_record(head)):
+            return claim_of(path, [long], self._fields, self.name) or _of_columns(
+                path, long, self._fields, self.name
+            )
         return claim_of(path, head_records(head), self._fields, self.name)
 
-    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> PlainReader:  # noqa: ARG002
-        """A reader of such lines."""
-        return PlainReader(context, self._fields)
+    def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:
+        """A reader of such records."""
+        rows = Rows(context, self._fields, place_of(path))
+        return DocumentReader(rows) if claim.feed == "whole" else PlainReader(context, self._fields, rows)
+
+
+def _of_columns(path: PurePath, record: Mapping[str, Any], fields: Fields, name: str) -> Claim | None:
+    """A claim on lines so long that of a step's or a group's columns the first alone is seen."""
+    known = STEP in fields.layout(record) and not _COLUMNS.isdisjoint(record)
+    return Claim(35, "lines", "rollouts", f"{name} {path}", 3) if known else None
 
 
 def claim_of(path: PurePath, records: Sequence[Mapping[str, Any]], fields: Fields, name: str) -> Claim | None:
@@ -52,34 +92,59 @@ def claim_of(path: PurePath, records: Sequence[Mapping[str, Any]], fields: Field
     if not records:
         return None
     named = all(map(fields.is_set_for, records))
-    layouts = [fields.layout(record) for record in records]
-    if not named and any("kind" in record for record in records):
+    if not named and any(record.get("kind") in _OURS for record in records):
         return None
-    steps = [step_of(record, layout.get(STEP)) for record, layout in zip(records, layouts, strict=True)]
-    if None in steps:
+    parts = [part for record in records for part in fields.parts(record)[:_PARTS]]
+    layouts = [fields.layout(part) for part in parts]
+    place = place_of(path)
+    if place.step is not None and all(STEP not in layout and is_whole_rollout(layout) for layout in layouts):
+        return Claim(35, "lines", "rollouts", f"{name} {place.split} {place.within}", 3, anew=True)
+    told = list(dropwhile(lambda one: not _has_step(*one), zip(parts, layouts, strict=True)))
+    if not told or len(parts) - len(told) > _HEADERS or not all(_has_step(*one) for one in told):
         return None
-    if all(map(is_rollout, layouts)):
-        return Claim(NAMED if named else 40, "lines", "rollouts", f"{name} {path}", 3)
-    known = any(canonical(None, key) and number(value) is not None for key, value in records[0].items())
-    if named or known:
-        return Claim(NAMED if named else 30, "lines", "metrics", f"{name} {path}", 2)
+    writer = f"{name} {path}"
+    rollouts = [is_rollout(layout) for _, layout in told]
+    if all(rollouts) or (any(rollouts) and all(_is_row(*one) for one in told if not is_rollout(one[1]))):
+        return Claim(NAMED if named else 40, "lines", "rollouts", writer, 3)
+    if named or (not any(rollouts) and any(_tells_of_training(*one) for one in told)):
+        return Claim(NAMED if named else 30, "lines", "metrics", writer, 2)
     return None
 
 
-def step_of(record: Mapping[str, Any], source: Source | None) -> int | None:
-    """The step of a record; None where it has none."""
-    return None if source is None else integer(value_of(record, source))
+def _has_step(record: Mapping[str, Any], layout: Layout) -> bool:
+    return step_of(record, layout.get(STEP)) is not None
+
+
+def _is_row(record: Mapping[str, Any], layout: Layout) -> bool:
+    """Whether a record is a row of numbers: one with a text is of a data set."""
+    return layout.keys().isdisjoint(_TEXTS) and any(
+        number(value) is not None for _, value in numbers_within(record)
+    )
+
+
+def _tells_of_training(record: Mapping[str, Any], layout: Layout) -> bool:
+    """Whether a row has a number that is known by name; beside a mere count, one that not every training has."""
+    known = {canonical(None, key) for key, value in numbers_within(record) if number(value) is not None}
+    if layout[STEP].name in WEAK_STEPS:
+        known -= _OF_ANY_TRAINING
+    return bool(known - {None}) and _is_row(record, layout)
 
 
 class PlainReader(JsonLinesReader):
-    """Reads a line as the rollout, step or evaluation that its fields show it to be."""
+    """Reads a line as the rollouts, step or evaluation that its fields show it to be."""
 
-    def __init__(self, context: RunContext, fields: Fields | None = None) -> None:
-        self._rows = Rows(context, fields or Fields())
+    def __init__(self, context: RunContext, fields: Fields | None = None, rows: Rows | None = None) -> None:
+        self._rows = rows or Rows(context, fields or Fields())
 
     def fresh(self) -> PlainReader:
         """A reader that has read nothing."""
-        return PlainReader(self._rows.context, self._rows.fields)
+        rows = self._rows.fresh()
+        return PlainReader(rows.context, rows.fields, rows)
+
+    @property
+    def note(self) -> str:
+        """Where the step comes from, if from no record."""
+        return self._rows.note
 
     @property
     def fields(self) -> Mapping[str, str | None]:
@@ -87,60 +152,46 @@ class PlainReader(JsonLinesReader):
         return self._rows.read_as
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
-        """One rollout, or a step and the evaluation that its row carries."""
+        """The rollouts of the line, or a step and the evaluation that its row carries."""
         return self._rows.records(raw, location)
 
 
-class Rows:
-    """Turns objects with names of any kind into records, and remembers how each name was read."""
+class DocumentReader(Reader):
+    """Reads a JSON file that is one list or object of such records."""
 
-    def __init__(self, context: RunContext, fields: Fields) -> None:
-        self.context = context
-        self.fields = fields
-        self.read_as: dict[str, str | None] = {}
-        self._seen: set[tuple[str, ...]] = set()
-        self._native = NativeReader(context)
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
 
-    def records(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
-        """One rollout, or a step and the evaluation that its row carries; ValueError where it is neither."""
-        layout = self.fields.layout(raw)
-        step = step_of(raw, layout.get(STEP))
-        if step is None:
-            raise ValueError("record without a step")
-        rollout = is_rollout(layout)
-        self._note(raw, rollout)
-        if rollout:
-            yield self._native.record(as_native(raw, layout) | {"step": step}, location)
-            return
-        apart = {layout[field].path[0] for field in (STEP, "time") if field in layout}
-        named = list(series_of(raw, layout))
-        apart |= {source.name for _, source, _ in named}
-        metrics = {name: value for name, value in raw.items() if name not in apart}
-        evaluated = {
-            name.removeprefix(prefix): value
-            for prefix in _EVALUATION
-            for name, value in metrics.items()
-            if name.startswith(prefix)
-        }
-        trained = {name: value for name, value in metrics.items() if not name.startswith(_EVALUATION)}
-        trained |= {series: value for series, _, value in named}
-        time = value_of(raw, layout["time"]) if "time" in layout else None
-        for kind, values in (("step", trained), ("eval", evaluated)):
-            if values:
-                yield self._native.record(
-                    {"kind": kind, "step": step, "metrics": values, "time": time}, location
-                )
+    def fresh(self) -> DocumentReader:
+        """A reader that has read nothing."""
+        return DocumentReader(self._rows.fresh())
 
-    def _note(self, raw: Mapping[str, Any], rollout: bool) -> None:
-        """Remember how the record's names were read; of a row of numbers, those that are no metrics."""
-        names = tuple(raw)
-        if names in self._seen or len(self._seen) > 256:
-            return
-        self._seen.add(names)
-        found = self.fields.read_as(raw)
-        if not rollout:
-            ours = (STEP, "time", *self.fields.by_user)
-            found = {name: field for name, field in found.items() if field in ours}
-        for name, field in found.items():
-            if field is not None or name not in self.read_as:
-                self.read_as[name] = field
+    @property
+    def note(self) -> str:
+        """Where the step comes from, if from no record."""
+        return self._rows.note
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The names in the records so far → what each is read as."""
+        return self._rows.read_as
+
+    def whole(self, data: bytes) -> list[Record]:
+        """Records of the file; of one that was cut, those that are whole."""
+        value, cut = document(data)
+        found: list[Record] = [Skipped(f"not whole: {cut}", len(data))] if cut else []
+        for place, raw in enumerate(records_in(value)):
+            try:
+                found += self._rows.records(raw, Location(place, 0))
+            except ValueError as error:
+                found.append(Skipped(str(error), place))
+        return found
+
+    def replay(self, data: bytes, location: Location) -> Rollout | None:
+        """The rollout of the record `location.offset`."""
+        raw = records_in(document(data)[0])[location.offset :][:1]
+        found = [
+            record for one in raw for record in self._rows.fresh().records(one, Location(location.offset, 0))
+        ]
+        rollouts = [record for record in found if isinstance(record, Rollout)]
+        return rollouts[location.part] if location.part < len(rollouts) else None

@@ -1,7 +1,7 @@
 """CSV files of loops that have no format of their own: a heading, then a row a rollout or a step.
 
-Commas, semicolons or tabs. A text in quotes may go on over several lines. A file that ends without a newline may have
-been cut in the middle of a number, so that its last row is not read.
+Commas, semicolons or tabs, or the bars of a Markdown table. A text in quotes may go on over several lines. A file that
+ends without a newline may have been cut in the middle of a number, so that its last row is not read.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.plain import NAMED, Rows, claim_of
+from grpo_top.formats.plain import NAMED, claim_of
 from grpo_top.formats.plain_fields import Fields
+from grpo_top.formats.plain_rows import Rows
 from grpo_top.records import Location, Rollout, Skipped
 
 if TYPE_CHECKING:
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
     from grpo_top.records import Record
     from grpo_top.sources.lines import Lines
 
-_DELIMITERS = ",;\t"
+_DELIMITERS = ",;\t|"
+_BAR = "|"
+_RULE = frozenset("-: ")
+"""What the line under a Markdown table's heading is made of."""
 _MOST_LINES = 2_000
 """Lines that one row may go on for: past that a quote stands where none should."""
 _MOST_BYTES = 4 << 20
@@ -68,6 +72,9 @@ class Columns:
 
     def cells(self, text: bytes) -> list[str]:
         """The cells of one row; ValueError where it is none."""
+        if self.delimiter == _BAR:
+            row = text.decode("utf-8", "replace").strip().removeprefix(_BAR).removesuffix(_BAR)
+            return [cell.strip() for cell in row.split(_BAR)]
         try:
             rows = list(
                 csv.reader(io.StringIO(text.decode("utf-8", "replace"), newline=""), delimiter=self.delimiter)
@@ -95,6 +102,9 @@ def _columns(line: bytes) -> Columns | None:
         names = [name.strip() for name in Columns([], delimiter).cells(text.encode())]
     except ValueError:
         return None
+    names = _of_chart(names)
+    if delimiter == _BAR and not text.lstrip().startswith(_BAR):
+        return None
     plain = (
         all(names)
         and "".join(names).isprintable()
@@ -102,6 +112,17 @@ def _columns(line: bytes) -> Columns | None:
         and not any(_is_number(name) for name in names)
     )
     return Columns(names, delimiter) if plain and len(names) > 1 else None
+
+
+def _of_chart(names: list[str]) -> list[str]:
+    """The names of a chart's table as W&B exports it for one run: `my-run - train/reward` is `train/reward`."""
+    parts = [name.partition(" - ") for name in names[1:]]
+    if names[0] != "Step" or len({run for run, _, _ in parts}) != 1:
+        return names
+    return [
+        names[0],
+        *(key if key and not key.endswith(("__MIN", "__MAX")) else f"{run} - {key}" for run, _, key in parts),
+    ]
 
 
 def _is_number(text: str) -> bool:
@@ -197,7 +218,9 @@ class CsvReader(Reader):
         location = Location(offset, len(text))
         try:
             cells = columns.cells(text.rstrip(b"\r"))
-            again = cells == columns.names  # a run that went on wrote its heading again
+            # A run that went on wrote its heading again; a Markdown table has a line under it.
+            ruled = columns.delimiter == _BAR and _RULE.issuperset("".join(cells))
+            again = ruled or cells == columns.names
             records = [] if again else list(self._rows.records(columns.named(cells), location))
         except ValueError as error:
             if len(self._open) > 1:

@@ -5,49 +5,50 @@ A record is brought under grpo-top/1's names and read as that. Names may have do
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_top.formats.decode import integer, number, parse
-from grpo_top.formats.usual import NAMES as USUAL
-from grpo_top.formats.usual import names_of
-from grpo_top.records import EVAL, SAMPLING_ORDER, Rollout
+from grpo_top.formats.plain_names import (
+    CANDIDATES,
+    FIELDS,
+    IDS,
+    LAST_COMPLETIONS,
+    LAST_REWARDS,
+    REWARD,
+    STEP,
+    component,
+    spelled_plainly,
+    within,
+)
+from grpo_top.formats.plain_shapes import unfolded
+from grpo_top.records import EVAL, SAMPLING_ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-STEP, REWARD = "step", "reward"
+__all__ = [
+    "REWARD",
+    "STEP",
+    "Fields",
+    "Source",
+    "as_native",
+    "is_rollout",
+    "is_whole_rollout",
+    "series_of",
+    "value_of",
+]
+
 _TEXT = ("completion", "messages", "group")
 """Beside a reward, one of these makes a record a rollout: without any of them it is a row of numbers."""
-_NAMES: dict[str, tuple[str, ...]] = {
-    STEP: (
-        *("step", "global_step", "training_step", "train_step", "trainer/global_step", "train/global_step"),
-        *("iteration", "iter"),
-    ),
-    REWARD: ("reward", "score", "total_reward", "reward_total", "final_reward", "reward_score"),
-    "prompt": ("prompt", "input", "question", "query", "problem", "instruction"),
-    "completion": ("completion", "output", "response", "generation", "generated_text", "completion_text"),
-    "messages": ("messages", "conversation", "turns"),
-    "group": ("group", "group_id", "prompt_id", "group_idx", "group_index", "prompt_idx"),
-    "index": ("index", "sample_idx", "sample_index", "rollout_idx", "generation_idx", "completion_idx"),
-    "rewards": ("rewards", "components", "reward_components", "component_rewards"),
-    "split": ("split", "phase", "mode"),
-    "task": ("task",),
-    "family": ("env",),
-    "advantage": ("adv",),
-    "verifier_raw": ("verifier.raw",),
-    "verifier_error": ("verifier.error",),
-    "logprobs_sampler": ("logprobs.sampler", "sampling_logprobs", "sampler_logprobs", "old_logprobs"),
-    "logprobs_trainer": ("logprobs.trainer", "trainer_logprobs"),
-    "time": ("time", "ts", "timestamp", "_timestamp", "created_at"),
-}
-_IDS = ("completion_ids", "response_ids", "output_ids")
-"""Token ids, of which there are as many as tokens."""
-_COMPONENT = re.compile(r"rewards?[/_.](?P<name>.+)|(?P<other>.+)[/_.]rewards?")
-_NO_COMPONENT = re.compile(
-    r"(?:.*[/_.])?(?:std|mean|avg|min|max|sum|total|final|raw|group|batch|baseline|range"
-    r"|fn|func|model|version|error|weight|kwargs|type)s?"
+_ONE_VALUE = frozenset(
+    (STEP, REWARD, "group", "prompt_tokens", "completion_tokens", "truncated", "finish_reason")
 )
+"""Fields whose value is never an object or a list."""
+_NESTED = frozenset((dict, list))
+_CUT = frozenset(
+    ("max_tokens", "max_length", "max_new_tokens", "max_completion_tokens", "token_limit", "truncated")
+)
+"""What else than `length` a completion that was cut is said to have ended with."""
 _EVALUATION = frozenset(("eval", "evaluation", "val", "valid", "validation", "test", "heldout", "held-out"))
 _INTEGERS = frozenset(
     (
@@ -72,6 +73,8 @@ class Source(NamedTuple):
     path: tuple[str, ...]
     counted: bool = False
     """The value is how many there are of it."""
+    summed: tuple[str, ...] = ()
+    """The value is the sum of these, below `path`."""
 
 
 Layout = dict[str, Source]
@@ -91,13 +94,17 @@ class Fields:
 
     def layout(self, record: Mapping[str, Any]) -> Layout:
         """Which of the record's fields is which."""
-        names = tuple(record)
+        names = shape(record)
         known = self._layouts.get(names)
         if known is None:
             if len(self._layouts) > 256:
                 self._layouts.clear()
             known = self._layouts[names] = _layout(record, self.by_user)
         return known
+
+    def parts(self, record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The rollouts or rows that a record holds; itself where the user has said how it is read."""
+        return [record] if self.by_user and self.is_set_for(record) else unfolded(record)
 
     def is_set_for(self, record: Mapping[str, Any]) -> bool:
         """Whether the record has every field of a rollout, or every number, that the user has named."""
@@ -110,8 +117,17 @@ class Fields:
         """The record's own names → what each is read as, None for those that are not read."""
         layout = self.layout(record)
         found: dict[str, str | None] = {source.name: field for field, source in layout.items()}
-        tops = {source.path[0] for source in layout.values()}
+        tops = {name for source in layout.values() for name in source.path[:1] or source.summed}
         return found | {name: None for name in record if name not in tops}
+
+
+def shape(record: Mapping[str, Any]) -> tuple[str, ...]:
+    """What records of one layout have in common: their names, and those of the objects in them."""
+    if _NESTED.isdisjoint(map(type, record.values())):
+        return tuple(record)
+    inner = (name for value in record.values() if type(value) is dict for name in ("{", *value, "}"))
+    lists = (name for name, value in record.items() if type(value) is list)
+    return (*record, *inner, "[", *lists)
 
 
 def is_rollout(layout: Layout) -> bool:
@@ -122,6 +138,11 @@ def is_rollout(layout: Layout) -> bool:
     )
 
 
+def is_whole_rollout(layout: Layout) -> bool:
+    """Whether a layout has all that makes a rollout, so that it is one wherever it lies."""
+    return is_rollout(layout) and not layout.keys().isdisjoint(("completion", "messages"))
+
+
 def value_of(record: Mapping[str, Any], source: Source) -> Any:
     """The value of a field, None where there is none."""
     value: Any = record
@@ -129,6 +150,9 @@ def value_of(record: Mapping[str, Any], source: Source) -> Any:
         value = value.get(part) if isinstance(value, dict) else None
     if source.counted:
         return len(value) if isinstance(value, list) else None
+    if source.summed:
+        found = [number(value.get(name)) for name in source.summed] if isinstance(value, dict) else []
+        return sum(given) if (given := [part for part in found if part is not None]) else None
     return value
 
 
@@ -172,27 +196,94 @@ def _layout(record: Mapping[str, Any], by_user: Mapping[str, str]) -> Layout:
     for field, own in by_user.items():
         if source := _source(record, own):
             found[field] = source
-    taken = {source.path for source in found.values()}
-    for field, names in _CANDIDATES.items():
-        if field not in found and (source := _first(record, names, taken)):
+    seen = _Seen(record, {source.path for source in found.values()})
+    for field, names in CANDIDATES.items():
+        if field not in found and (source := seen.first(field, names)):
             found[field] = source
-            taken.add(source.path)
-    if "completion_tokens" not in found and (ids := next((name for name in _IDS if name in record), None)):
+    for field in CANDIDATES:
+        if field not in found and (source := seen.first(field, within(field))):
+            found[field] = source
+    if "completion_tokens" not in found and (ids := next((name for name in IDS if name in record), None)):
         found["completion_tokens"] = Source(f"{ids} (its length)", (ids,), counted=True)
-    if is_rollout(found):
-        if "sampling" not in found:
-            settings = ((f"sampling.{name}", name) for name in SAMPLING_ORDER if name in record)
-            found |= {field: Source(name, (name,)) for field, name in settings if field not in found}
-        for name, value in record.items():
-            component = _component(name)
-            if (name,) not in taken and component and number(value) is not None:
-                found.setdefault(f"components.{component}", Source(name, (name,)))
+    if STEP in found:
+        _fill(found, seen)
     return found
 
 
-def _first(record: Mapping[str, Any], names: tuple[str, ...], taken: set[tuple[str, ...]]) -> Source | None:
-    sources = (_source(record, name) for name in names)
-    return next((source for source in sources if source is not None and source.path not in taken), None)
+def _fill(found: Layout, seen: _Seen) -> None:
+    """Add what is taken for a field only where nothing better is there, to the layout of what may be a rollout."""
+    if (
+        "completion" not in found
+        and "messages" not in found
+        and (source := seen.first("completion", LAST_COMPLETIONS))
+    ):
+        found["completion"] = source
+    has_text = any(field in found for field in ("completion", "messages"))
+    if (
+        REWARD not in found
+        and has_text
+        and (source := seen.first(REWARD, LAST_REWARDS) or seen.sum_of_parts(found))
+    ):
+        found[REWARD] = source
+    if "task" in found and found.keys().isdisjoint(("group", "prompt", "messages")):
+        found["group"] = found["task"]
+    if not is_rollout(found):
+        return
+    if "sampling" not in found:
+        settings = ((f"sampling.{name}", name) for name in SAMPLING_ORDER if name in seen.record)
+        found |= {field: Source(name, (name,)) for field, name in settings if field not in found}
+    for name, part in seen.components():
+        found.setdefault(f"components.{part}", Source(name, (name,)))
+
+
+class _Seen:
+    """A record that is searched for fields; what was found once is not found again."""
+
+    def __init__(self, record: Mapping[str, Any], taken: set[tuple[str, ...]]) -> None:
+        self.record = record
+        self._taken = taken
+        self._plainly = {spelled_plainly(name): name for name in reversed(list(record))}
+
+    def first(self, field: str, names: tuple[str, ...]) -> Source | None:
+        """Where the first of these names leads that is there, and can be such a field."""
+        for name in names:
+            source = _source(self.record, name)
+            if source is None and (own := self._plainly.get(name)) is not None:
+                source = Source(own, (own,))
+            if source is None or source.path in self._taken:
+                continue
+            value = value_of(self.record, source)
+            if isinstance(value, dict) and (field not in _OBJECTS or self._is_used(source.path)):
+                continue
+            if isinstance(value, list) and field in _ONE_VALUE:
+                continue
+            self._taken.add(source.path)
+            return source
+        return None
+
+    def _is_used(self, path: tuple[str, ...]) -> bool:
+        """Whether something within that object stands for a field already."""
+        return any(taken[: len(path)] == path for taken in self._taken)
+
+    def components(self) -> Iterator[tuple[str, str]]:
+        """The columns that are parts of the reward, and which parts."""
+        for name, value in self.record.items():
+            part = component(name)
+            if part and (name,) not in self._taken and number(value) is not None:
+                yield name, part
+
+    def sum_of_parts(self, found: Layout) -> Source | None:
+        """The reward as the sum of its parts, where those are all that is said of it."""
+        if (parts := found.get("rewards")) is not None:
+            value = value_of(self.record, parts)
+            names = (
+                [name for name, part in value.items() if number(part) is not None]
+                if isinstance(value, dict)
+                else []
+            )
+            return Source(f"{parts.name} (their sum)", parts.path, summed=tuple(names)) if names else None
+        names = [name for name, _ in self.components()]
+        return Source(f"{' + '.join(names)}", (), summed=tuple(names)) if names else None
 
 
 def _source(record: Mapping[str, Any], name: str) -> Source | None:
@@ -208,19 +299,14 @@ def _source(record: Mapping[str, Any], name: str) -> Source | None:
     return Source(name, path)
 
 
-def _component(name: str) -> str | None:
-    match = _COMPONENT.fullmatch(name)
-    if match is None or name in USUAL or _NO_COMPONENT.fullmatch(match["name"] or match["other"]):
-        return None
-    return match["name"] or match["other"]
-
-
 def _is_series(field: str) -> bool:
-    return field not in _ROLLOUT_FIELDS and not field.startswith(("components.", "sampling."))
+    return field not in FIELDS and not field.startswith(("components.", "sampling."))
 
 
 def _read(field: str, value: Any) -> Any:
     """A value as grpo-top/1 has it: numbers that are spelled, flags in words, objects in a string."""
+    if field == "finish_reason" and isinstance(value, str):
+        return "length" if value.lower() in _CUT else value
     if not isinstance(value, str):
         if field == "split":
             return value
@@ -240,11 +326,3 @@ def _read(field: str, value: Any) -> Any:
         except ValueError:
             return None
     return value
-
-
-_ROLLOUT_FIELDS = frozenset(name for name in Rollout._fields if name != "location")
-_CANDIDATES: dict[str, tuple[str, ...]] = {
-    field: tuple(dict.fromkeys((field, *_NAMES.get(field, ()), *names_of(field))))
-    for field in sorted(_ROLLOUT_FIELDS, key=[*_NAMES, *sorted(_ROLLOUT_FIELDS)].index)
-}
-"""Field of a rollout → its names in order of preference; fields in the order in which they take a name."""

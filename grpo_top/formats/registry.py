@@ -18,7 +18,9 @@ from grpo_top.formats.nemo_rl import NemoRl
 from grpo_top.formats.openrlhf import OpenRlhf
 from grpo_top.formats.plain import Plain
 from grpo_top.formats.plain_csv import Csv
+from grpo_top.formats.plain_parquet import PlainParquet
 from grpo_top.formats.prime_rl import PrimeRl
+from grpo_top.formats.printed_reports import Reports
 from grpo_top.formats.request_logs import RequestLogs
 from grpo_top.formats.rllm import Rllm
 from grpo_top.formats.skyrl import SkyRl
@@ -59,8 +61,10 @@ FORMATS: tuple[Format, ...] = (
     RequestLogs(),
     ConfigFiles(),
     Console(),
+    Reports(),
     Plain(),
     Csv(),
+    PlainParquet(),
     *TRACKERS,
 )
 """In the order in which equal claims are settled: the first wins."""
@@ -90,7 +94,8 @@ def choose(
 
 def with_fields(fields: Mapping[str, str]) -> tuple[Format, ...]:
     """All formats, where the user has set which of the file's names is which field: see `plain_fields.Fields`."""
-    own: dict[str, Format] = {Plain.name: Plain(fields), Csv.name: Csv(fields)} if fields else {}
+    plain: tuple[Format, ...] = (Plain(fields), Csv(fields), PlainParquet(fields)) if fields else ()
+    own = {found.name: found for found in plain}
     return tuple(own.get(found.name, found) for found in FORMATS)
 
 

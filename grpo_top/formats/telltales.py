@@ -19,7 +19,10 @@ _KEYS = tuple(
         ),
         ("verl", r"critic/(?:score|rewards)/.*|actor/(?:pg_loss|ppo_kl|pg_clipfrac)|training/off_policy/.*"),
         ("openrlhf", r"(?:train/)?(?:actor_lr|ppo_clip_ratio|group_reward_std|vllm_kl)|rollout/reward_mean"),
-        ("prime-rl", r"train/.+/(?:all|effective)/.+|mismatch_kl/.*|is_masked/.*|off_policy/mean"),
+        (
+            "prime-rl",
+            r"train/.+/(?:all|effective)/.+|mismatch_kl/.*|is_masked/.*|off_policy/mean|(?:batch/)?effective_batch_size(?:/all)?",
+        ),
         ("nemo-rl", r"train/(?:gen_kl_error|token_mult_prob_error|baseline_reward/.*)|timing/train/.*"),
         (
             "skyrl",
@@ -27,7 +30,7 @@ _KEYS = tuple(
         ),
         ("miles", r"train/(?:ess_ratio|train_rollout_kl)|rollout/(?:fully_async|weight_version)/.*"),
         ("slime", r"rollout/(?:raw_reward|response_len/.*)|train/train_rollout_logprob_abs_diff"),
-        ("areal", r"ppo_actor/.*"),
+        ("areal", r"(?:ppo|grpo)_actor/.*"),
         ("tinker", r"env/all/.*|optim/kl_sample_train_v\d"),
         ("art", r"train/reward_std_dev|loss/kl_policy_ref|data/step_num_groups_.*"),
         ("atropos", r"train/(?:completion_lengths.*|items_sent_to_api|items_rejected)"),

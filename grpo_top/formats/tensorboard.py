@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format
 from grpo_top.formats.choice import choice_of
-from grpo_top.formats.decode import parse
+from grpo_top.formats.decode import literal, parse
 from grpo_top.formats.framed import FramedReader, TfRecords, masked_crc32c
 from grpo_top.formats.tracked import Rows, Tracked
 from grpo_top.formats.wire import double, fields, messages, signed
@@ -32,10 +32,14 @@ _NO_NAME = re.compile(
 """Folders that are called after what lies in them, or when, and not after the run."""
 _FILE = re.compile(r"events\.out\.tfevents\.(?P<began>\d+)")
 _CONFIG_TEXTS = ("args", "config", "hparams", "hyperparameters", "training_args")
+_TRAIN, _HELDOUT = "train", frozenset(("eval", "evaluation", "val", "validation"))
+"""Folders for parts of a run. Not `test`: people call runs so."""
+_EVALUATION = "eval/"
 _TEXT = "/text_summary"
 _LAYOUTS = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 """Kinds of tensor elements that are numbers, and how one is written."""
 _CODE = re.compile(r"^\s*```(?:json)?\n(?P<inner>.*?)\n?\s*```\s*$", re.DOTALL)
+_ROW = re.compile(r"\|\s*(?P<name>[^|]+?)\s*\|\s*(?P<value>[^|]*?)\s*\|")
 
 
 class TensorBoard(Format):
@@ -60,29 +64,43 @@ class TensorBoard(Format):
         named = _FILE.match(path.name)
         sure = 95 if named or b"brain.Event:" in head[size : size + length] else 50
         began = float(named["began"]) if named else 0.0
-        return Claim(sure, "bytes", "metrics", f"{NAME} {path.parent}", 1, run=str(path.parent), began=began)
+        return Claim(
+            sure, "bytes", "metrics", f"{NAME} {path.parent}", 1, run=str(_run_of(path)), began=began
+        )
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> EventReader:
         """A reader of events. A folder below a run's holds that run's hyperparameters or a part of a chart."""
         choice = choice_of(context, NAME)
         run = choice.run_of(path) or claim.run
         choice.offer(run, claim.began, folder=PurePath(run))
-        return EventReader(PurePath(run), context)
+        return EventReader(PurePath(run), context, _EVALUATION if path.parent.name in _HELDOUT else "")
+
+
+def _run_of(path: PurePath) -> PurePath:
+    """The folder of the run that a file is of: some write what was trained and what was held out into two."""
+    return path.parent.parent if path.parent.name in {_TRAIN, *_HELDOUT} else path.parent
 
 
 class EventReader(FramedReader):
-    """Puts the events of a step together into one row."""
+    """Puts the events of a step together into one row.
 
-    def __init__(self, folder: PurePath, context: RunContext) -> None:
+    Args:
+        folder: the run's.
+        context: what the run's readers share.
+        before: what every name begins with, although the file does not say so.
+    """
+
+    def __init__(self, folder: PurePath, context: RunContext, before: str = "") -> None:
         super().__init__(TfRecords())
         self._folder = folder
         self._context = context
+        self._before = before
         self._tracked = Tracked(context)
         self._rows = Rows()
 
     def fresh(self) -> EventReader:
         """A reader that has read nothing."""
-        return EventReader(self._folder, self._context)
+        return EventReader(self._folder, self._context, self._before)
 
     def records(self, payload: bytes, location: Location) -> Iterable[Record]:
         """The row before, where this event begins another; the run, where it holds the config."""
@@ -117,7 +135,7 @@ class EventReader(FramedReader):
             elif number == 8 and type(field) is bytes:
                 value = _tensor(field)
         if isinstance(value, float) and tag:
-            whole = self._rows.add(step, tag, value, time)
+            whole = self._rows.add(step, self._before + tag, value, time)
             if whole:
                 yield from self._tracked.row(*whole, location)
         elif isinstance(value, str) and tag.removesuffix(_TEXT) in _CONFIG_TEXTS:
@@ -164,7 +182,10 @@ def _element(number: int, field: int | bytes) -> float | None:
 
 
 def _config(text: str) -> dict[str, Any] | None:
-    """The JSON object that a text holds, alone or as a block of code."""
+    """The JSON object that a text holds, alone or as a block of code; or the rows of a table of names and values."""
+    if text.lstrip().startswith("|"):
+        rows = (_ROW.fullmatch(line.strip()) for line in text.splitlines()[2:])
+        return {row["name"]: literal(row["value"]) for row in rows if row} or None
     inner = _CODE.match(text)
     try:
         found = parse((inner["inner"] if inner else text).encode())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.decode import integer
+from grpo_top.formats.miles_metrics import with_flat_share
 from grpo_top.formats.native import NativeReader
 from grpo_top.formats.telltales import framework_of_config, framework_of_keys
 from grpo_top.formats.tracked_config import intended, nested
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _ENDED = frozenset(("train/train_runtime", "train_runtime"))
 """What Transformers' trainer logs when it has ended."""
+
+_COUNT_FLAT = frozenset(("slime", "miles"))
 
 WholeRow = tuple[int, "Row", float | None]
 """Step, numbers, and seconds since the epoch when the first of them was logged."""
@@ -75,6 +78,8 @@ class Tracked:
             raise ValueError("row without a step")
         if self._context.framework is None:
             self._context.framework = framework_of_keys(metrics)
+        if self._context.framework in _COUNT_FLAT and self._config.get("advantage_estimator") != "ppo":
+            metrics = with_flat_share(metrics, integer(self._config.get("rollout_batch_size")))
         yield from self.about(finished=None if _ENDED.isdisjoint(metrics) else True)
         for record in records_of(self._context.framework, step, metrics, location):
             yield record._replace(time=time)

@@ -30,6 +30,15 @@ _STEPS = (
     "eval/step",
     "progress/batch",
     "step",
+    "trainer/step",
+    "trainer_step",
+    "train_step",
+    "optimizer_step",
+    "update_step",
+    "policy_step",
+    "rollout_step",
+    "iteration",
+    "iter",
 )
 """Names under which trainers log their own step."""
 _COUNTERS = frozenset((*_STEPS, "train/epoch", "epoch"))

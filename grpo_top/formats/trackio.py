@@ -141,7 +141,7 @@ class TrackioReader(DatabaseReader):
 
     def is_another(self, connection: sqlite3.Connection) -> bool:
         """Whether there are fewer rows than were fetched."""
-        newest = connection.execute("SELECT max(id) FROM metrics").fetchone()[0] or 0
+        newest = connection.execute("SELECT max(rowid) FROM metrics").fetchone()[0] or 0
         return bool(newest < self._last)
 
     def offer(self, connection: sqlite3.Connection) -> None:
@@ -167,7 +167,9 @@ class TrackioReader(DatabaseReader):
             for name, config in connection.execute(of_run, (chosen,)):
                 self._configured = True
                 yield 0, (name, config, None, None)
-        rows = f"SELECT id, run_name, step, metrics FROM metrics WHERE id > ? AND {run} = ? ORDER BY id"  # noqa: S608
+        rows = (
+            f"SELECT rowid, run_name, step, metrics FROM metrics WHERE rowid > ? AND {run} = ? ORDER BY rowid"  # noqa: S608
+        )
         for number, name, step, metrics in connection.execute(rows, (self._last, chosen)):
             self._last = number
             yield number, (name, None, step, metrics)
@@ -203,7 +205,7 @@ class TrackioReader(DatabaseReader):
                 lambda db: db.execute(sql, (location.offset,)).fetchone(), at_once=True
             )
             return _traced(found, location) if found else None
-        sql = "SELECT step, metrics FROM metrics WHERE id = ?"
+        sql = "SELECT step, metrics FROM metrics WHERE rowid = ?"
         rows = Database(path).look(lambda db: db.execute(sql, (location.offset,)).fetchall(), at_once=True)
         for step, metrics in rows or ():
             logged = parse_record(_bytes(metrics))

@@ -63,9 +63,9 @@ class Trl(Format):
 
     def reader(self, path: PurePath, claim: Claim, context: RunContext) -> Reader:  # noqa: ARG002
         """A reader for the role that was claimed."""
-        context.framework = context.framework or NAME
         if claim.role == "metrics":
             return TrainerStateReader(context)
+        context.framework = context.framework or NAME
         if claim.role == "console":
             return ConsoleReader(context)
         return ParquetReader(context) if claim.feed == "whole" else CompletionLinesReader(context)
@@ -103,10 +103,13 @@ class TrainerStateReader(Reader):
         self._context.logging_steps = integer(state.get("logging_steps")) or self._context.logging_steps
         max_steps, done = integer(state.get("max_steps")), integer(state.get("global_step"))
         finished = bool(rows) and "train_runtime" in rows[-1] and done is not None and done == max_steps
+        of_grpo = any(map(is_grpo, rows))
+        if of_grpo and self._context.framework is None:
+            self._context.framework = NAME
         found: list[Record] = [
             Run(
-                framework=self._context.framework or NAME,
-                algorithm="grpo" if any(map(is_grpo, rows)) else None,
+                framework=self._context.framework,
+                algorithm="grpo" if of_grpo else None,
                 total_steps=max_steps,
                 finished=True if finished else None,
             )

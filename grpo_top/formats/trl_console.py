@@ -30,6 +30,8 @@ _LONG_PREAMBLE = 60_000
 _PATIENCE = 5
 """Other texts that a waiting row lets pass before it goes on without a table."""
 _ROW_KEYS = frozenset(("loss", "train_runtime", "eval_loss", "reward", "eval_reward"))
+_OF_ROLLOUTS = frozenset(("prompt", "completion", "response", "question"))
+"""What makes a printed dict a rollout, not a row of numbers."""
 
 
 def console_claim(path: PurePath, head: bytes) -> Claim | None:
@@ -55,7 +57,8 @@ def _own_rows(part: str) -> list[dict[str, str | None]]:
 
 
 def _printed_rows(part: str) -> list[dict[str, str | None]]:
-    return [row for row in printed_dicts(part) if not _ROW_KEYS.isdisjoint(row)]
+    rows = printed_dicts(part)
+    return [row for row in rows if not _ROW_KEYS.isdisjoint(row) and _OF_ROLLOUTS.isdisjoint(row)]
 
 
 class _Row(NamedTuple):

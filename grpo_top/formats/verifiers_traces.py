@@ -107,7 +107,10 @@ def policy_span(raw: Mapping[str, Any]) -> tuple[int | None, int | None]:
 
 def intended_of(trace: Mapping[str, Any]) -> Sampling | None:
     """The sampling config that a trace's agent was given."""
-    return normal_sampling(mapping(mapping(mapping(trace.get("agent")).get("config")).get("sampling")))
+    agent = mapping(trace.get("agent"))  # up to 0.2 it had no config of its own
+    return normal_sampling(
+        mapping(mapping(agent.get("config")).get("sampling")) or mapping(agent.get("sampling"))
+    )
 
 
 def note_intended(raw: Mapping[str, Any], intended: Intended) -> Iterator[Run]:

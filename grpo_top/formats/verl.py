@@ -38,6 +38,9 @@ _LONG_PREAMBLE = 60_000
 _VALIDATION = re.compile(
     r"(?<![a-z])(?:e?val|validation|test)(?![a-z])|(?<![a-z])e?val(?:uation|idation)", re.IGNORECASE
 )
+_TEST_SCORE = "val/test_score/"
+"""What the validation of verl up to 0.2 is called, before the data source."""
+_VALIDATED = ("val-", _TEST_SCORE)
 _STEP = re.compile(r"(?<![\w/])step:(?P<step>\d{1,12}) - (?=\S+:)")
 _NO_COMPONENTS = NAMES | {
     "input",
@@ -206,12 +209,12 @@ def metric_rows(
     Names are `val-core/SOURCE/VARIABLE/STATISTIC` (`val-aux/` likewise), where a source may hold slashes and so
     may a statistic (`best@8/mean`). Numbers over all sources (`val-aux/num_turns/mean`) go to each.
     """
-    train = {key: value for key, value in metrics.items() if not key.startswith("val-")}
+    train = {key: value for key, value in metrics.items() if not key.startswith(_VALIDATED)}
     if train:
         yield Step(step, train, rank=rank, location=location)
     suites: dict[str, dict[str, float | None]] = {}
     shared: dict[str, float | None] = {}
-    validation = [key for key in metrics if key.startswith("val-")]
+    validation = [key for key in metrics if key.startswith(_VALIDATED)]
     for key in sorted(validation, key=lambda key: not key.startswith("val-core/")):
         source, name = _split_validation(key)
         (suites.setdefault(source, {}) if source else shared).setdefault(name, metrics[key])
@@ -223,6 +226,8 @@ def metric_rows(
 
 def _split_validation(key: str) -> tuple[str, str]:
     """(data source, variable and statistic) of a validation key; no source where it is over all of them."""
+    if key.startswith(_TEST_SCORE):
+        return key.removeprefix(_TEST_SCORE), "score"
     parts = key.split("/")[1:]
     statistic = next((place for place, part in enumerate(parts) if "@" in part), len(parts) - 1)
     variable = max(statistic - 1, 0)

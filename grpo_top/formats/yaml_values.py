@@ -9,6 +9,9 @@ LONGEST = 4 << 20
 """Bytes of a file; a longer one is not parsed."""
 _MOST_VALUES = 5_000_000
 """A few lines of YAML can stand for more values than there is memory: one may be named and used again and again."""
+_DEEPEST = 200
+_CANNOT_BE_DEEP = 8 << 10
+"""Bytes up to which no nesting takes all of the stack."""
 
 
 def parse_yaml(data: bytes) -> Any:
@@ -18,7 +21,10 @@ def parse_yaml(data: bytes) -> Any:
     import yaml  # noqa: PLC0415  most runs have none, and it takes its time
 
     try:
-        found = yaml.load(data.decode("utf-8", "replace"), Loader=_loader())  # noqa: S506  a safe loader
+        text = data.decode("utf-8", "replace")
+        if len(data) > _CANNOT_BE_DEEP:
+            _require_flat(text)
+        found = yaml.load(text, Loader=_loader())  # noqa: S506  a safe loader
         values = _values(found, {})
     except yaml.YAMLError as error:
         problem = getattr(error, "problem", None) or type(error).__name__
@@ -49,6 +55,22 @@ def _loader() -> type[Any]:
 
     Loader.add_multi_constructor("", plain)
     return Loader
+
+
+def _require_flat(text: str) -> None:
+    """Raise ValueError where it is nested past _DEEPEST: to load it, most versions of libyaml call themselves for
+    each level, and end the process where the stack does.
+    """
+    import yaml  # noqa: PLC0415
+
+    depth = 0
+    for event in yaml.parse(text, Loader=_loader()):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise ValueError(f"nested more than {_DEEPEST} deep")
 
 
 def _values(value: Any, counted: dict[int, int]) -> int:

@@ -9,6 +9,7 @@ from format_reading import fed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_top.bundle import bundled
 from grpo_top.encode import encode
 from grpo_top.formats import (
     areal,
@@ -18,6 +19,7 @@ from grpo_top.formats import (
     miles_samples,
     ms_swift,
     nemo_rl,
+    plain,
     prime_rl_exports,
     sglang_requests,
     skyrl,
@@ -146,6 +148,28 @@ KNOWN: list[tuple[Reader, dict[str, Any]]] = [
         | {"trainer_logprobs": [-0.25], "mismatch_kl": [0.1], "importance_ratio": [1.0]},
     ),
     (
+        plain.PlainReader(RunContext()),
+        {
+            "step": 1,
+            "prompt": "a",
+            "completions": ["b", "c"],
+            "rewards": [1, 0],
+            "lengths": [1, 2],
+            "meta": {"x": 1},
+        },
+    ),
+    (
+        plain.PlainReader(RunContext()),
+        {
+            "step": 1,
+            "groups": [{"samples": [{"text": "b", "reward": 1}]}, {"rewards": [1], "completions": ["x"]}],
+        },
+    ),
+    (
+        plain.PlainReader(RunContext()),
+        {"step": 1, "metrics": {"kl": {"mean": 0.5}}, "name": "kl", "value": 1},
+    ),
+    (
         verifiers.ResultsReader(0),
         {"example_id": 1, "prompt": "a", "completion": "b", "reward": 1.0, "task": "x", "error": "E('x')"}
         | {"info": {"tier": "x"}, "metrics": {"a": 1}, "trajectory": [{"tokens": {}}], "timing": {}},
@@ -176,7 +200,7 @@ def test_any_value_in_any_field_breaks_nothing(
     assert not isinstance(found[0], Skipped)
     rollouts = [row for row in found if isinstance(row, Rollout)]
     if rollouts:
-        encode(rollouts, History().names)
+        encode(bundled(rollouts), History().names)
 
 
 @pytest.mark.parametrize(("reader", "record"), KNOWN, ids=[type(reader).__name__ for reader, _ in KNOWN])

@@ -187,3 +187,31 @@ def test_fields_that_a_version_adds_are_taken_by_their_usual_names():
     extras = {"reward": 1.0, "prompt": "2+2?", "completion": "4", "truncated": False, "data_source": "gsm8k"}
     (found,) = of(Rollout, read("rollout/2/3.jsonl", json.dumps(record | extras).encode()))
     assert (found.truncated, found.family, found.task) == (False, "gsm8k", None)
+
+
+@pytest.mark.parametrize(("folder", "split"), [("generated", "train"), ("generated-eval", "eval")])
+def test_dumps_of_2025_are_texts_in_folders_of_versions(folder, split):
+    dim, plain = "\x1b[33m\x1b[2m", "\x1b[0m"
+    data = "".join(
+        f"idx: {n} / 2, seqlen: 30, reward is {reward}.\nprompt is \n{dim}2+2?{plain}\n"
+        f"sequence is: \n{dim}It is\n{n}.{plain}\n"
+        for n, reward in ((1, 1.0), (2, 0))
+    ).encode()
+    found = read(f"run/{folder}/7/a1b2.txt", data)
+    assert [(rollout.step, rollout.group, rollout.index, rollout.reward) for rollout in found] == [
+        (8, "a1b2", 0, 1.0),
+        (8, "a1b2", 1, 0.0),
+    ]
+    assert found[0]._replace(location=None) == Rollout(
+        step=8,
+        group="a1b2",
+        index=0,
+        reward=1.0,
+        split=split,
+        prompt="2+2?",
+        completion="It is\n1.",
+        policy_version_end=7,
+        location=None,
+    )
+    reader = opened(f"run/{folder}/7/a1b2.txt", data)
+    assert [reader.replay(data, rollout.location) for rollout in found] == found

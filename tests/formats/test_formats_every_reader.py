@@ -70,6 +70,13 @@ BY_HAND = [
         "other.jsonl",
         records(*[{"step": n, "reward": 0.5, "completion": "4", "prompt": "2+2?"} for n in range(6)]),
     ),
+    (
+        "list.json",
+        json.dumps(
+            [{"step": n, "reward": 0.5, "completion": "4", "prompt": "2+2?"} for n in range(6)]
+        ).encode(),
+    ),
+    ("rollouts.parquet", b"PAR1 of no table"),
     ("numbers.csv", "".join(["step,reward,loss\n", *[f"{n},0.5,0.1\n" for n in range(6)]]).encode()),
     (
         "completions.jsonl",
@@ -131,6 +138,17 @@ BY_HAND = [
         "".join(
             f"===== Step {n}/9 =====\n  • Avg Reward: 0.{n}\n  • Loss: 0.5\n" for n in range(1, 7)
         ).encode(),
+    ),
+    (
+        "generated/3/q1.txt",
+        "".join(
+            f"idx: {n} / 2, seqlen: 9, reward is 0.5.\nprompt is \n\x1b[33m\x1b[2m2+2?\x1b[0m\nsequence is: \n{n}\n"
+            for n in (1, 2)
+        ).encode(),
+    ),
+    (
+        "blocks.log",
+        "".join(f"=== Step {n}/9 ===\n  reward: 0.{n}\n  kl: 0.5\n" for n in range(1, 7)).encode(),
     ),
     (
         "forge.log",

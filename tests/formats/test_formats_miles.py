@@ -7,6 +7,8 @@ import runs
 from format_reading import fed, of, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
+from runs import read as read_run
+from runs import values
 
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.miles_metrics import MetricsReader, steps_per_rollout
@@ -346,3 +348,15 @@ def test_events_of_several_hours_are_one_story():
     read("dashboard/trajectories/20261130_15.jsonl", lines(event(3, "gen_end", "8", "stop")), context)
     (found,) = of(Rollout, read("trajectory/9.jsonl", lines(sample(3)), context))
     assert (found.policy_version, found.policy_version_end, found.finish_reason) == (7, 8, "stop")
+
+
+def test_counts_of_flat_groups_are_a_share_where_the_arguments_say_how_many_groups_there_are(tmp_path):
+    row = {"rollout/response_len/mean": 9.0, "rollout/zero_std/count_0.0": 3, "rollout/zero_std/count_1.0": 1}
+    lines = [
+        "  rollout_batch_size .............................. 8",
+        f"rollout 1: {row}",
+        "rollout 2: {'x': 1}",
+    ]
+    lines.append(f"rollout 3: { {'rollout/response_len/mean': 9.0} }")
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n")
+    assert values(read_run(tmp_path), "zero_variance_group_frac") == {1: 0.5, 3: 0.0}

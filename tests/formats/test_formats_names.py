@@ -113,14 +113,86 @@ def test_older_rows_are_known_by_their_length_so_their_std_is_of_groups():
     }
 
 
-def test_a_row_with_old_and_new_names_is_new():
-    row = {"completion_length": 40.0, "completions/mean_length": 41.0, "reward_std": 0.3}
-    assert canonical_values("unsloth", row) == {"completion_tokens_mean": 41.0, "reward_std": 0.3}
+def test_of_old_and_new_names_in_a_row_the_new_one_is_read():
+    row = {"completion_length": 40.0, "completions/mean_length": 41.0}
+    assert canonical_values("unsloth", row) == {"completion_tokens_mean": 41.0}
+
+
+@pytest.mark.parametrize("prefix", ["", "train/"])
+def test_the_reward_std_of_trl_is_within_groups_up_to_the_version_that_times_its_steps(prefix):
+    row = {f"{prefix}reward_std": 0.3, f"{prefix}frac_reward_zero_std": 0.5}
+    known = {"zero_variance_group_frac": 0.5}
+    assert canonical_values("trl", row) == known | {"group_reward_std_mean": 0.3}
+    later = canonical_values("trl", row | {f"{prefix}step_time": 2.0})
+    assert later == known | {"reward_std": 0.3, "step_time": 2.0}
 
 
 @pytest.mark.parametrize(
     ("framework", "row", "expected"),
     [
+        (
+            "rllm",
+            {"batch/solve_none": 3.0, "batch/solve_all": 1.0, "batch/solve_partial": 4.0},
+            {"zero_variance_group_frac": 0.5},
+        ),
+        ("openrlhf", {"response_clip_ratio": 0.25}, {"truncation_rate": 0.25}),
+        ("verl", {"critic/kl": 0.1, "mismatch/mismatch_kl": 0.2}, {"kl": 0.1, "mismatch_kl": 0.2}),
+        (
+            "nemo-rl",
+            {"train/gen_tokens_per_sample/mean": 9.0, "train/gen_tokens_per_sample/max": 12.0},
+            {"completion_tokens_mean": 9.0, "completion_tokens_max": 12.0},
+        ),
+        ("tinker", {"reward/total": 0.5}, {"reward_mean": 0.5}),
+        (
+            "areal",
+            {
+                "grpo_actor/task_reward/avg": 0.5,
+                "grpo_actor/entropy/avg": 0.25,
+                "grpo_actor/no_eos_ratios/avg": 0.125,
+            },
+            {"reward_mean": 0.5, "entropy": 0.25, "truncation_rate": 0.125},
+        ),
+        ("slime", {"rollout/truncated": 0.25}, {"truncation_rate": 0.25}),
+        (
+            "prime-rl",
+            {"reward/mean": 0.5, "batch/solve_none": 0.25, "batch/solve_all": 0.125, "is_truncated/mean": 0.1}
+            | {
+                "batch/effective_batch_size": 0.625,
+                "completion_len/mean": 9.0,
+                "batch/off_policy_level/max": 2.0,
+            },
+            {
+                "reward_mean": 0.5,
+                "all_fail_group_frac": 0.25,
+                "all_pass_group_frac": 0.125,
+                "truncation_rate": 0.1,
+            }
+            | {"trainable_ratio": 0.625, "completion_tokens_mean": 9.0, "version_lag_max": 2.0}
+            | {"zero_variance_group_frac": 0.375},
+        ),
+        (
+            "prime-rl",
+            {"reward/all/mean": 0.5, "decode_len/all/mean": 9.0, "stop_condition/all/max_turns": 0.5},
+            {"reward_mean": 0.5, "completion_tokens_mean": 9.0, "termination{max_turns}": 0.5},
+        ),
+        (
+            "trl",
+            {
+                "reward": 0.5,
+                "reward/std": 0.25,
+                "reward/format": 0.75,
+                "tokens/completion": 9.0,
+                "mismatch_kl": 0.1,
+            },
+            {
+                "reward_mean": 0.5,
+                "reward_std": 0.25,
+                "component_mean{format}": 0.75,
+                "completion_tokens_mean": 9.0,
+                "mismatch_kl": 0.1,
+            },
+        ),
+        (None, {"objective/kl": 0.1, "policy/clipfrac_avg": 0.25}, {"kl": 0.1, "clip_frac": 0.25}),
         (
             "nemo-rl",
             {"train/baseline_reward/pct_0": 30.0, "train/baseline_reward/pct_1": 10.0},

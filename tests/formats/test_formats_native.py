@@ -3,9 +3,10 @@ import math
 
 import pytest
 from format_reading import fed, of, opened, read
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from grpo_top.bundle import Bundle, one_by_one
 from grpo_top.formats.base import Lines, RunContext
 from grpo_top.formats.native import NativeReader
 from grpo_top.records import (
@@ -377,6 +378,46 @@ def test_no_types_of_fields_are_too_wrong_to_read_on(kind, fields):
 def test_any_cut_of_the_lines_gives_the_same_records(parts, cuts):
     data = b"".join(part + b"\n" for part in parts)
     assert fed(NativeReader(RunContext()), data, cuts) == fed(NativeReader(RunContext()), data)
+
+
+LINES = st.one_of(
+    st.builds(
+        lambda changes: json.dumps(ROLLOUT | changes).encode(),
+        st.dictionaries(st.sampled_from([*ROLLOUT, "messages"]), anything, max_size=3),
+    ),
+    st.builds(
+        lambda keys: json.dumps({key: ROLLOUT[key] for key in ROLLOUT if key not in keys}).encode(),
+        st.sets(st.sampled_from(list(ROLLOUT)), max_size=4),
+    ),
+    st.sampled_from(
+        [
+            *(json.dumps(record).encode() for record in (RUN, ROLLOUT)),
+            b'{"kind": "rollout", "step": 1, "reward": NaN}',
+            *(b"", b" ", b"{", b"[]", b"7", b"\r", b"}{", b"\xff", b'{"kind":"step"}'),
+            # Lines that are JSON only side by side, and two that are four values.
+            *(b'{"kind": "rollout", "x": [{}', b'{}], "step": 3}', b"7, 8", b'"a", "b'),
+            json.dumps(ROLLOUT).encode() + b"," + json.dumps(ROLLOUT).encode(),
+        ]
+    ),
+)
+
+
+@settings(max_examples=150)
+@given(st.lists(LINES, max_size=12))
+def test_lines_that_are_read_together_give_the_records_that_each_gives_by_itself(parts):
+    data = b"".join(part + b"\n" for part in parts)
+    alone = fed(NativeReader(RunContext()), data, range(1, len(parts)))
+    whole, uncut = NativeReader(RunContext()), Lines.uncut(0, data, 1)
+    assert repr(list(one_by_one(whole.together(uncut)))) == repr(alone)
+    assert repr(fed(NativeReader(RunContext()), data)) == repr(alone)
+
+
+def test_rollouts_around_one_that_cannot_be_right_are_bundled():
+    data = lines(*[ROLLOUT] * 5, ROLLOUT | {"step": None}, *[ROLLOUT] * 6, RUN, *[ROLLOUT] * 4)
+    found = NativeReader(RunContext()).together(Lines.uncut(0, data, 1))
+    assert sum(len(one) for one in found if isinstance(one, Bundle)) == 15
+    assert of(Skipped, found) == [Skipped("rollout without a step", 5 * len(lines(ROLLOUT)), 6)]
+    assert len(of(Run, found)) == 1
 
 
 def test_a_batch_of_no_lines_gives_no_records():

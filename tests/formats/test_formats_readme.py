@@ -27,7 +27,7 @@ CALLED = {
     "swanlab": "SwanLab",
 }
 """Formats that the README calls otherwise than by their name."""
-OF_ANYBODY = {"console", "csv"}
+OF_ANYBODY = {"console", "report", "csv", "parquet"}
 """Formats for what belongs to no row: printed steps of any trainer, and tables beside JSON lines."""
 
 

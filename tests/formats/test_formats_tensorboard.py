@@ -207,3 +207,25 @@ def test_an_event_whose_number_is_of_another_length_is_skipped():
 @given(st.binary(max_size=120))
 def test_no_record_makes_the_reader_fail(payload):
     read(tf_record(payload), event(1, payload))
+
+
+# Folders of one run, and its settings
+
+
+def test_folders_for_training_and_evaluation_are_one_run():
+    context = RunContext()
+    found = {}
+    for folder in ("train", "eval"):
+        data = VERSION + event(10, scalar("reward", 0.5))
+        reader = opened(data, f"/runs/mine/{folder}/events.out.tfevents.1796040101.x", context)
+        found[folder] = reader.feed_bytes(0, data) + reader.end()
+    (step,), (evaluation,) = of(Step, found["train"]), of(Eval, found["eval"])
+    assert (step.metrics, evaluation.metrics) == ({"reward": 0.5}, {"reward": 0.5})
+    assert not of(Step, found["eval"])
+    assert list(context.choices["tensorboard"].offers) == ["/runs/mine"]
+
+
+def test_settings_may_be_a_table_of_names_and_values():
+    table = "|param|value|\n|-|-|\n|temperature|0.7|\n|num_generations|8|\n|name|my run|"
+    runs = of(Run, read(event(0, text("hyperparameters", table)), event(1, scalar("reward", 0.5))))
+    assert (runs[-1].sampling, runs[-1].group_size) == ({"temperature": 0.7}, 8)

@@ -54,7 +54,15 @@ def test_a_row_without_any_step_is_refused():
 
 
 @pytest.mark.parametrize(
-    "key", ["trainer/global_step", "training/global_step", "rollout/step", "progress/batch"]
+    "key",
+    [
+        "trainer/global_step",
+        "training/global_step",
+        "rollout/step",
+        "progress/batch",
+        "trainer/step",
+        "iteration",
+    ],
 )
 def test_other_trainers_words_for_the_step_are_known(key):
     assert steps(rows((500, {"reward/mean": 0.5, key: 7.0}))) == [7]

@@ -202,6 +202,13 @@ def test_validation_numbers_are_split_by_data_source():
     }
 
 
+def test_the_validation_of_early_versions_is_one_number_of_each_data_source():
+    data = {"actor/lr": 1e-6, "critic/kl": 0.1, "val/test_score/openai/gsm8k": 0.4}
+    _, step, evaluation = dumped("m.jsonl", {"step": 10, "data": data | {"critic/score/mean": 0.5}})
+    assert "val/test_score/openai/gsm8k" not in step.metrics
+    assert (evaluation.suite, evaluation.metrics) == ("openai/gsm8k", {"score": 0.4})
+
+
 def test_validation_before_training_is_no_step():
     assert [
         type(record) for record in dumped("m.jsonl", {"step": 0, "data": {"val-core/a/acc/mean@1": 0.1}})

@@ -1,0 +1,167 @@
+"""Objects with names of any kind as records: rollouts, steps and evaluations, by the field's usual names.
+
+What an object says under one of several names (`plain_names`), in one of several shapes (`plain_shapes`), is brought
+under grpo-top/1's name for it (`plain_fields`) and read as that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from grpo_top.formats.decode import integer, number, timestamp
+from grpo_top.formats.names import canonical
+from grpo_top.formats.native import NativeReader
+from grpo_top.formats.plain_fields import (
+    STEP,
+    Fields,
+    as_native,
+    is_rollout,
+    is_whole_rollout,
+    series_of,
+    value_of,
+)
+from grpo_top.formats.plain_names import STEP_NAMES
+from grpo_top.formats.plain_places import NO_PLACE, Numbering, Place
+from grpo_top.formats.plain_shapes import numbers_within, tells_group
+from grpo_top.formats.tracked import Tracked
+from grpo_top.records import Rollout, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from grpo_top.formats.base import RunContext
+    from grpo_top.formats.plain_fields import Source
+    from grpo_top.records import Location, Record
+
+_EVALUATION = ("eval/", "eval_", "validation/", "test/")
+_EXPORTED = "_step"
+"""What the step is called in a history that was exported from W&B."""
+_BY_PLACE = "the step is that in the name of the file or its folder"
+
+
+def step_of(record: Mapping[str, Any], source: Source | None) -> int | None:
+    """The step of a record; None where it has none."""
+    step = None if source is None else integer(value_of(record, source))
+    return integer(record.get(_EXPORTED)) if step is None and _EXPORTED in record else step
+
+
+class Rows:
+    """Turns objects with names of any kind into records, and remembers how each name was read."""
+
+    def __init__(self, context: RunContext, fields: Fields, place: Place = NO_PLACE) -> None:
+        self.context = context
+        self.fields = fields
+        self._place = place
+        self._numbering = Numbering()
+        self._tracked = Tracked(context)
+        self._begun = False
+        """Whether there was a record with a step: what comes before it are settings."""
+        self.read_as: dict[str, str | None] = {}
+        """The records' own names → what each is read as."""
+        self.note = ""
+        self._seen: set[tuple[str, ...]] = set()
+        self._native = NativeReader(context)
+
+    def fresh(self) -> Rows:
+        """The same, of which nothing has been read."""
+        return Rows(self.context, self.fields, self._place)
+
+    def records(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
+        """The rollouts that a record holds, or the steps and evaluations; ValueError where it holds neither."""
+        parts = self.fields.parts(raw)
+        return (
+            self._of_part(raw, location)
+            if len(parts) == 1 and parts[0] is raw
+            else self._of_parts(raw, parts, location)
+        )
+
+    def _of_parts(
+        self, raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], location: Location
+    ) -> Iterator[Record]:
+        """What several rollouts or rows in one record are, and the numbers beside a whole step's rollouts."""
+        are_rollouts = is_whole_rollout(self.fields.layout(parts[0]))
+        grouped = any(map(tells_group, parts))
+        whole = {"group": f"at {location.offset}"} if are_rollouts and not grouped and len(parts) > 1 else {}
+        given = 0
+        for part in parts:
+            try:
+                for record in self._of_part({**whole, **part}, location._replace(part=location.part + given)):
+                    yield record
+                    given += isinstance(record, Rollout)
+            except ValueError as error:
+                yield Skipped(str(error), location.offset)
+        if are_rollouts and grouped and not tells_group(raw):
+            row = {
+                name: value
+                for name, value in raw.items()
+                if isinstance(value, int | float) or name in STEP_NAMES
+            }
+            if any(canonical(None, name) for name in row):
+                yield from self._of_part(row, location)
+
+    def _of_part(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
+        layout = self.fields.layout(raw)
+        step = step_of(raw, layout.get(STEP))
+        if step is None and self._place.step is not None:
+            step, self.note = self._place.step, _BY_PLACE
+        if step is None and not self._begun:
+            yield from self._tracked.about(config=dict(raw))
+            return
+        self._begun = True
+        if step is None:
+            raise ValueError("record without a step")
+        rollout = is_rollout(layout)
+        self._note(raw, rollout)
+        if rollout:
+            native = as_native(raw, layout) | {"step": step}
+            if native.get("index") is not None:
+                native["index"] = self._numbering.index(native)
+            if native.get("split") is None:
+                native["split"] = self._place.split
+            yield self._native.record(native, location)
+            return
+        if _EXPORTED in raw:
+            yield from self._exported(raw, location)
+            return
+        apart = {layout[field].path[0] for field in (STEP, "time") if field in layout}
+        named = list(series_of(raw, layout))
+        apart |= {"/".join(source.path) for _, source, _ in named}
+        metrics = {name: value for name, value in numbers_within(raw) if name not in apart}
+        told = [name for name in metrics if name.startswith(_EVALUATION)]
+        evaluated = {
+            name.removeprefix(prefix): metrics[name]
+            for prefix in (_EVALUATION if told else ())
+            for name in told
+            if name.startswith(prefix)
+        }
+        trained = {name: value for name, value in metrics.items() if name not in told} if told else metrics
+        trained |= {series: value for series, _, value in named}
+        time = value_of(raw, layout["time"]) if "time" in layout else None
+        for kind, values in (("step", trained), ("eval", evaluated)):
+            if values:
+                yield self._native.record(
+                    {"kind": kind, "step": step, "metrics": values, "time": time}, location
+                )
+
+    def _exported(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
+        """A row of W&B's history, whose own step counts calls; what was not logged with it is empty."""
+        row: dict[str, float | None] = {
+            name: found
+            for name, value in numbers_within(raw)
+            if not name.startswith("_") and (found := number(value)) is not None
+        }
+        yield from self._tracked.row(integer(raw[_EXPORTED]), row, timestamp(raw.get("_timestamp")), location)
+
+    def _note(self, raw: Mapping[str, Any], rollout: bool) -> None:
+        """Remember how the record's names were read; of a row of numbers, those that are no metrics."""
+        names = tuple(raw)
+        if names in self._seen or len(self._seen) > 256:
+            return
+        self._seen.add(names)
+        found = self.fields.read_as(raw)
+        if not rollout:
+            ours = (STEP, "time", *self.fields.by_user)
+            found = {name: field for name, field in found.items() if field in ours}
+        for name, field in found.items():
+            if field is not None or name not in self.read_as:
+                self.read_as[name] = field
