@@ -12,7 +12,7 @@ from grpo_top.samplers import NO_SERVERS
 from grpo_top.snapshot import RewardRule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -119,7 +119,7 @@ class RewardScale:
         if run.success is not None and run.success.of != "reward":
             return f"{run.success.of} at least {run.success.at_least:g}, as declared"
         known = self.threshold(run)
-        return known[2] if known else "no reward seen yet"
+        return known[2] if known else "unknown, since no rollout has a total reward"
 
 
 @dataclass(slots=True)
@@ -156,11 +156,13 @@ class StepFacts:
     """Inference servers as they stood; `series` holds those of their series that nothing else gives."""
     disagreements: tuple[int, ...] = ()
     """Rows up to this step of which a person's score is another one than the pipeline's."""
+    get: Callable[[str], float | None] = field(init=False, repr=False, compare=False)
+    """A series' finite value at this step; None where it is unknown or not finite."""
     _braced: dict[str, dict[str, float]] | None = field(default=None, init=False, repr=False)
 
-    def get(self, name: str) -> float | None:
-        """A series' finite value at this step; None where it is unknown or not finite."""
-        return self.values.get(name)
+    def __post_init__(self) -> None:
+        # The mapping's own method: detectors ask a hundred times a step.
+        self.get = self.values.get
 
     def braced(self, series: str) -> Mapping[str, float]:
         """The values of `series{…}` at this step, by what the braces hold."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top import triage
 from grpo_top.hints import known_framework
+from grpo_top.lapsed import LapsedTracks, lapses
 from grpo_top.snapshot import WINDOW, Groups, RolloutRef, RunFacts, Series, Snapshot, Status
 
 if TYPE_CHECKING:
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from grpo_top.detectors.base import Detector
     from grpo_top.grades import HandScore
     from grpo_top.ledger import Ledger
     from grpo_top.records import Rollout
     from grpo_top.scan import Literal, Looked
-    from grpo_top.snapshot import Gone, SourceFacts
+    from grpo_top.snapshot import DetectorTrack, Gone, SourceFacts
     from grpo_top.table import SeriesView
 
 _COLUMNS_SEEN = {
@@ -77,16 +80,23 @@ def picture(
     """The run's picture as the ledger stands."""
     judge = ledger.judge
     view = replace(ledger.history.view(), too_late=ledger.bound.too_late)
-    series = AllSeries(ledger.table.view(), {**ledger.eval_series(), **ledger.hand_scoring.series})
+    table = ledger.table.view()
+    series = AllSeries(table, {**ledger.eval_series(), **ledger.hand_scoring.series})
     where = [source.where for source in sources]
     found = judge.findings(lambda rows: _references(ledger, rows, where))
     findings, first = triage.explain(found, judge.state.first_step)
-    statuses = {
-        detector.id: (detector.stage, judge.state.statuses.get(detector.id, Status.UNKNOWN))
-        for detector in judge.state.detectors
-    }
-    tracks = judge.tracks()
-    needs = tracks.needs
+    every = judge.tracks()
+    tracks: Mapping[str, DetectorTrack] = every
+    needs: Mapping[str, tuple[str, ...]] = every.needs
+    statuses = judge.standing
+    if lapsed := lapses(judge.detectors, table, len(judge.steps.view())):
+        tracks = LapsedTracks(tracks, lapsed)
+        needs = {**needs, **{id_: (*needs[id_], *lapse.names) for id_, lapse in lapsed.items()}}
+        statuses = bytes(
+            Status.UNKNOWN if status == Status.OK and detector.id in lapsed else status
+            for detector, status in zip(judge.detectors, statuses, strict=True)
+        )
+    standing = _standing(judge.detectors, statuses)
     origins = {name.partition("{")[0]: series.origin(name) for name in series}
     return Snapshot(
         version=ledger.version,
@@ -98,15 +108,11 @@ def picture(
         sources=sources,
         left_out=left_out,
         series=series,
-        triage=triage.stages(statuses, findings, needs),
+        triage=triage.stages(standing.checks, findings),
         first_cause=first,
         findings=findings,
-        watches=tuple(id_ for id_, (_, status) in statuses.items() if status == Status.WATCH),
-        unknown=tuple(
-            (id_, needs[id_])
-            for id_, (_, status) in statuses.items()
-            if status == Status.UNKNOWN and needs[id_]
-        ),
+        watches=standing.watches,
+        unknown=tuple((id_, needs[id_]) for id_ in standing.unknown if needs[id_]),
         tracks=tracks,
         coverage=triage.coverage(
             origins,
@@ -114,8 +120,8 @@ def picture(
             needs,
             known_framework(ledger.run.framework, [source.format for source in sources]),
         ),
-        skipped=tuple(ledger.skipped),
-        skipped_count=ledger.skipped_count,
+        skipped=tuple(ledger.unreadable.first),
+        skipped_count=ledger.unreadable.count,
         rollouts=view,
         groups=Groups(
             judge.groups["step"].length - judge.first_group,
@@ -135,6 +141,29 @@ def picture(
         fleet=ledger.fleet.facts(),
         defects=tuple(judge.defects.values()),
     )
+
+
+class _Standing(NamedTuple):
+    """How the detectors stand."""
+
+    checks: tuple[triage.Check, ...]
+    watches: tuple[str, ...]
+    """Ids of those that watch; likewise below."""
+    unknown: tuple[str, ...]
+
+
+@lru_cache(maxsize=8)
+def _standing(detectors: tuple[Detector, ...], statuses: bytes) -> _Standing:
+    """Kept, since from one picture to the next it hardly ever changes."""
+    checks = tuple(
+        triage.Check(detector.id, detector.stage, Status(status), detector.expected, detector.in_logs)
+        for detector, status in zip(detectors, statuses, strict=True)
+    )
+    watches, unknown = (
+        tuple(check.id for check in checks if check.status == status)
+        for status in (Status.WATCH, Status.UNKNOWN)
+    )
+    return _Standing(checks, watches, unknown)
 
 
 def _run_facts(ledger: Ledger, series: Mapping[str, Series]) -> RunFacts:
@@ -176,7 +205,11 @@ def _recent_median(series: Mapping[str, Series], name: str) -> float | None:
     if name not in series:
         return None
     values = series[name].values
-    ordered = sorted(values[np.isfinite(values)][-WINDOW:].tolist())
+    recent = values[-2 * WINDOW :]
+    known = np.isfinite(recent)
+    if np.count_nonzero(known) < WINDOW:
+        recent, known = values, np.isfinite(values)
+    ordered = sorted(recent[known][-WINDOW:].tolist())
     half = len(ordered) // 2
     return (ordered[half] + ordered[~half]) / 2 if ordered else None
 

@@ -41,10 +41,10 @@ class Window:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        # Arrays lie in one piece: the numbers of a deque or a list are objects all over the memory.
-        self._values = array("d")
-        self._steps = array("q")
-        self._weights: array[int] | None = None
+        # Of values that stand for a step each, and more, `size` are enough: what is older falls out by itself.
+        self._values: deque[float] = deque(maxlen=max(size, 1))
+        self._steps: deque[int] = deque(maxlen=max(size, 1))
+        self._weights: deque[int] | None = None
         """Steps that each value stands for; None while it is one for all of them, as in most runs."""
 
     def add(self, value: float, step: int, steps: int = 1) -> None:
@@ -53,21 +53,32 @@ class Window:
         self._steps.append(step)
         if steps != 1 or self._weights is not None:
             self._weigh(steps)
-        elif len(self._values) > max(self.size, 1):
-            del self._values[0], self._steps[0]
 
     def clear(self) -> None:
         """Forget every value."""
-        del self._values[:], self._steps[:]
+        self._values.clear()
+        self._steps.clear()
         self._weights = None
 
     def where(self, holds: Callable[[float], bool]) -> list[int]:
         """The steps of the values of which something holds, oldest first."""
         return [step for value, step in zip(self._values, self._steps, strict=True) if holds(value)]
 
+    def above(self, limit: float) -> list[int]:
+        """The steps of the values above a limit, oldest first; in a run without any it takes next to nothing."""
+        if not self._values or max(self._values) <= limit:
+            return []
+        return [step for value, step in zip(self._values, self._steps, strict=True) if value > limit]
+
+    def below(self, limit: float) -> list[int]:
+        """The steps of the values below a limit; else as `above`."""
+        if not self._values or min(self._values) >= limit:
+            return []
+        return [step for value, step in zip(self._values, self._steps, strict=True) if value < limit]
+
     def newest(self, count: int) -> list[float]:
         """The newest values, at most so many, oldest first."""
-        return self._values[-count:].tolist()
+        return list(self._values)[-count:]
 
     def __len__(self) -> int:
         return len(self._values)
@@ -78,8 +89,8 @@ class Window:
     def __deepcopy__(self, memo: dict[int, Any]) -> Window:
         """Numbers never change, so a copy need only have containers of its own."""
         copied = object.__new__(Window)
-        copied.size, copied._values, copied._steps = self.size, self._values[:], self._steps[:]
-        copied._weights = None if self._weights is None else self._weights[:]
+        copied.size, copied._values, copied._steps = self.size, self._values.copy(), self._steps.copy()
+        copied._weights = None if self._weights is None else self._weights.copy()
         return copied
 
     @property
@@ -100,7 +111,7 @@ class Window:
     @property
     def steps(self) -> NDArray[np.int64]:
         """The step of each value."""
-        return np.array(self._steps)
+        return np.array(self._steps, np.int64)
 
     @property
     def first_step(self) -> int | None:
@@ -150,14 +161,14 @@ class Window:
     def _weigh(self, steps: int) -> None:
         """Note that the newest row stands for so many steps, where that was not one for every row so far."""
         if self._weights is None:
-            self._weights = array("q", [1] * (len(self._values) - 1))
+            self._weights = deque([1] * (len(self._values) - 1), self._values.maxlen)
         weights = self._weights
         weights.append(steps)
-        span, fallen = sum(weights), 0
-        while span - weights[fallen] >= self.size and fallen < len(weights) - 1:
-            span -= weights[fallen]
-            fallen += 1
-        del weights[:fallen], self._values[:fallen], self._steps[:fallen]
+        span = sum(weights)
+        while span - weights[0] >= self.size and len(weights) > 1:
+            span -= weights.popleft()
+            self._values.popleft()
+            self._steps.popleft()
 
 
 class ShareWindow:
@@ -221,31 +232,21 @@ class Baseline:
         self.first, self.last, self.least = first, last, least
         self._seen = 0
         self._values: list[float] = []
-        self._frozen = False
+        self.ready = False
+        """Whether it is complete."""
+        self.median = self.mean = math.nan
+        """Of what has been taken in so far; NaN while empty."""
 
     def add(self, value: float, steps: int = 1) -> None:
         """Take in the value of one row that stands for `steps` steps."""
-        if self._frozen:
+        if self.ready:
             return
         self._seen += steps
         if self._seen >= self.first:
-            self._values.append(value)
-        self._frozen = self._seen >= self.last and len(self._values) >= self.least
-
-    @property
-    def ready(self) -> bool:
-        """Whether it is complete."""
-        return self._frozen
-
-    @property
-    def median(self) -> float:
-        """Median of what has been taken in so far; NaN while empty."""
-        return _middle(sorted(self._values))
-
-    @property
-    def mean(self) -> float:
-        """Mean of what has been taken in so far; NaN while empty."""
-        return math.fsum(self._values) / len(self._values) if self._values else math.nan
+            insort(self._values, value)
+            self.median = _middle(self._values)
+            self.mean = math.fsum(self._values) / len(self._values)
+        self.ready = self._seen >= self.last and len(self._values) >= self.least
 
 
 class Buckets:
@@ -345,13 +346,22 @@ def mann_kendall(values: Sequence[float] | NDArray[np.float64]) -> tuple[float, 
     n = len(series)
     if n < 4:
         return 0.0, 1.0
-    score = float(np.sign(series[None, :] - series[:, None])[_pairs(n)].sum())
-    ties = np.unique(series, return_counts=True)[1].astype(np.float64)
-    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18
+    first, second = _pairs(n)
+    score = float(np.sign(series[second] - series[first]).sum())
+    variance = (n * (n - 1) * (2 * n + 5) - _of_ties(series)) / 18
     if variance <= 0 or score == 0:
         return 0.0, 1.0
     z = (score - math.copysign(1.0, score)) / math.sqrt(variance)
     return z, math.erfc(abs(z) / math.sqrt(2))
+
+
+def _of_ties(series: NDArray[np.float64]) -> float:
+    """By how much values that are equal narrow the variance of a Mann-Kendall score, times 18."""
+    ordered = np.sort(series)
+    if (ordered[1:] != ordered[:-1]).all():
+        return 0.0
+    ties = np.unique(series, return_counts=True)[1].astype(np.float64)
+    return float((ties * (ties - 1) * (2 * ties + 5)).sum())
 
 
 def theil_sen(
@@ -361,11 +371,11 @@ def theil_sen(
     series = np.asarray(values, np.float64)
     at = np.arange(len(series), dtype=np.float64) if steps is None else np.asarray(steps, np.float64)
     first, second = _pairs(len(series))
-    run = at[second] - at[first]
+    rise, run = series[second] - series[first], at[second] - at[first]
     apart = run != 0
-    if not apart.any():
-        return 0.0
-    return float(np.median((series[second] - series[first])[apart] / run[apart]))
+    if not apart.all():
+        rise, run = rise[apart], run[apart]
+    return median(rise / run) if len(run) else 0.0
 
 
 def trend(
@@ -403,7 +413,7 @@ def robust_deviation(values: Sequence[float] | NDArray[np.float64]) -> float:
     series = np.asarray(values, np.float64)
     if not len(series):
         return 0.0
-    return MAD_TO_STD * float(np.median(np.abs(series - np.median(series))))
+    return MAD_TO_STD * median(np.abs(series - median(series)))
 
 
 def js_distance(first: Mapping[str, float], second: Mapping[str, float]) -> float:
@@ -428,12 +438,17 @@ def _like(original: Copied) -> Copied:
     return copied
 
 
-def _middle(ordered: Sequence[float]) -> float:
+def median(values: NDArray[np.float64]) -> float:
+    """As `np.median`, of which most is spent on what a plain array does not need."""
+    return _middle(np.sort(values))
+
+
+def _middle(ordered: Sequence[float] | NDArray[np.float64]) -> float:
     """Median of sorted values; NaN of none."""
     n = len(ordered)
     if not n:
         return math.nan
-    return ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2
+    return float(ordered[n // 2] if n % 2 else (ordered[n // 2 - 1] + ordered[n // 2]) / 2)
 
 
 @lru_cache(maxsize=TREND_LIMIT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Collection, Iterator, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +13,11 @@ import numpy as np
 from grpo_top.snapshot import Series
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    _Column = array[float]
 
 ROLLOUTS, TRAINER, SAMPLERS = ORIGINS = ("rollouts", "trainer", "samplers")
 """Whose number a series holds, in the order in which they are preferred."""
@@ -25,12 +31,20 @@ class StepTable:
         self.length = 0
         self._steps = np.zeros(_FIRST_CAPACITY, np.int64)
         self._rows: dict[int, int] = {}
-        self._columns: dict[tuple[str, str], NDArray[np.float64]] = {}
+        self._columns: dict[str, dict[str, _Column]] = {origin: {} for origin in ORIGINS}
+        """Origin → series → its values; arrays whose single numbers are set and read in half of NumPy's time."""
+        self._origins: dict[str, tuple[str, ...]] = {}
+        """Series, in the order in which they were first seen → its origins."""
 
     @property
     def steps(self) -> NDArray[np.int64]:
         """Step numbers, ascending."""
         return self._steps[: self.length]
+
+    @property
+    def last(self) -> int | None:
+        """The last step; None where there is none."""
+        return int(self._steps[self.length - 1]) if self.length else None
 
     def row(self, step: int) -> int:
         """The step's row, made where there is none."""
@@ -39,8 +53,9 @@ class StepTable:
             return known
         if self.length == len(self._steps):
             self._grow()
-        position = int(np.searchsorted(self.steps, step))
-        if position < self.length:
+        position = self.length
+        if position and step < self._steps[position - 1]:
+            position = int(np.searchsorted(self.steps, step))
             self._insert(position)
         self._steps[position] = step
         self._rows[step] = position
@@ -50,31 +65,27 @@ class StepTable:
     def set(self, step: int, origin: str, values: Mapping[str, float]) -> None:
         """Write numbers of one step. NaN here is a number that was logged and is not finite: it is kept as inf."""
         row = self.row(step)
+        columns = self._columns[origin]
         for name, value in values.items():
-            column = self._columns.get((name, origin))
+            column = columns.get(name)
             if column is None:
-                column = self._columns[name, origin] = np.full(len(self._steps), math.nan)
-            column[row] = value if math.isfinite(value) else math.copysign(math.inf, value)
+                column = columns[name] = _unknown(len(self._steps))
+                self._origins[name] = (*self._origins.get(name, ()), origin)
+            column[row] = value if isfinite(value) else math.copysign(math.inf, value)
 
     def clear(self, step: int, origin: str) -> None:
         """Make every series of one origin unknown at a step."""
         row = self._rows.get(step)
         if row is None:
             return
-        for (_, of), column in self._columns.items():
-            if of == origin:
-                column[row] = math.nan
+        for column in self._columns[origin].values():
+            column[row] = math.nan
 
     def values(self, step: int) -> dict[str, float]:
         """Every known number of a step by name, the rollouts' own before the trainer's."""
-        row = self._rows.get(step)
-        if row is None:
-            return {}
         found: dict[str, float] = {}
-        for (name, origin), column in self._columns.items():
-            value = float(column[row])
-            if value == value and (origin == ROLLOUTS or name not in found):  # noqa: PLR0124  NaN is unknown
-                found[name] = value
+        for origin in reversed(ORIGINS):
+            found |= self.of_origin(step, origin)
         return found
 
     def of_origin(self, step: int, origin: str) -> dict[str, float]:
@@ -82,48 +93,55 @@ class StepTable:
         row = self._rows.get(step)
         if row is None:
             return {}
-        found = {name: float(column[row]) for (name, of), column in self._columns.items() if of == origin}
-        return {name: value for name, value in found.items() if not math.isnan(value)}
+        return {
+            name: value for name, column in self._columns[origin].items() if (value := column[row]) == value
+        }
 
     def view(self) -> SeriesView:
         """The table as it stands, to be read while it grows."""
-        return SeriesView(self._steps, dict(self._columns), self.length)
+        columns = {origin: dict(columns) for origin, columns in self._columns.items()}
+        return SeriesView(self._steps, columns, dict(self._origins), self.length)
 
     def _grow(self) -> None:
-        capacity = 2 * len(self._steps)
-        self._steps = np.resize(self._steps, capacity)
-        for key, column in self._columns.items():
-            grown = np.full(capacity, math.nan)
-            grown[: len(column)] = column
-            self._columns[key] = grown
+        more = len(self._steps)
+        self._steps = np.resize(self._steps, 2 * more)
+        self._replace(lambda column: column + _unknown(more))
 
     def _insert(self, position: int) -> None:
         """Make room for a step that arrives after later ones. The arrays are new, so views keep what they show."""
         steps = self._steps.copy()
         steps[position + 1 : self.length + 1] = self._steps[position : self.length]
         self._steps = steps
-        for key, column in self._columns.items():
-            moved = column.copy()
-            moved[position + 1 : self.length + 1] = column[position : self.length]
-            moved[position] = math.nan
-            self._columns[key] = moved
+        self._replace(lambda column: column[:position] + _unknown(1) + column[position:-1])
         for step, row in self._rows.items():
             if row >= position:
                 self._rows[step] = row + 1
+
+    def _replace(self, changed: Callable[[_Column], _Column]) -> None:
+        """Put another array in each column's place."""
+        for columns in self._columns.values():
+            for name, column in columns.items():
+                columns[name] = changed(column)
+
+
+def _unknown(length: int) -> _Column:
+    return array("d", [math.nan]) * length
 
 
 class SeriesView(Mapping[str, Series]):
     """Series by name, merged when asked for: the rollouts' own number where there is one, else the trainer's."""
 
     def __init__(
-        self, steps: NDArray[np.int64], columns: Mapping[tuple[str, str], NDArray[np.float64]], length: int
+        self,
+        steps: NDArray[np.int64],
+        columns: Mapping[str, Mapping[str, _Column]],
+        origins: Mapping[str, tuple[str, ...]],
+        length: int,
     ) -> None:
         self._steps = steps
         self._columns = columns
         self._length = length
-        self._origins: dict[str, list[str]] = {}
-        for name, origin in columns:
-            self._origins.setdefault(name, []).append(origin)
+        self._origins = origins
         self._cache: dict[str, Series] = {}
 
     def __getitem__(self, name: str) -> Series:
@@ -158,6 +176,25 @@ class SeriesView(Mapping[str, Series]):
         rest = {origin: count for origin, count in counts.items() if origin != ROLLOUTS}
         return max(rest, key=lambda origin: rest[origin])
 
+    def said_at(self, row: int) -> set[str]:
+        """The series that have a value in a row, those in parts by what they have in common."""
+        found = set()
+        for columns in self._columns.values():
+            for name, column in columns.items():
+                value = column[row]
+                if value == value:  # noqa: PLR0124  NaN is unknown
+                    found.add(name.partition("{")[0])
+        return found
+
+    def by_name(self, wanted: Collection[str]) -> dict[str, list[NDArray[np.float64]]]:
+        """The columns of these series that there are, whatever their origin; of those in parts, all parts."""
+        found: dict[str, list[NDArray[np.float64]]] = {}
+        for name in self._origins:
+            base = name.partition("{")[0]
+            if base in wanted:
+                found.setdefault(base, []).extend(column for _, column in self._of(name))
+        return found
+
     def __contains__(self, name: object) -> bool:
         return name in self._origins
 
@@ -169,5 +206,7 @@ class SeriesView(Mapping[str, Series]):
 
     def _of(self, name: str) -> list[tuple[str, NDArray[np.float64]]]:
         """The columns of a series with their origins, the preferred first."""
-        found = ((origin, self._columns.get((name, origin))) for origin in ORIGINS)
-        return [(origin, column[: self._length]) for origin, column in found if column is not None]
+        found = ((origin, self._columns[origin].get(name)) for origin in ORIGINS)
+        return [
+            (origin, np.frombuffer(column)[: self._length]) for origin, column in found if column is not None
+        ]

@@ -52,6 +52,19 @@ def test_sampling_that_differed_from_the_first_step_on_explains_nothing() -> Non
     assert triage.explain((drift, flat), first_step=0)[1] == "SAMPLER_DRIFT"
 
 
+def test_a_fault_of_some_rollouts_does_not_explain_a_failure_of_all() -> None:
+    streak = finding("REWARD_STREAK", 2, 51)
+    for severity, expected in ((Status.WARN, "REWARD_STREAK"), (Status.FAIL, "PARSE_FAILURES")):
+        assert first(streak, finding("PARSE_FAILURES", 5, 5, severity)) == expected
+
+
+def test_a_policy_that_came_apart_explains_the_reward_that_went_after_it() -> None:
+    fallen = finding("REWARD_COLLAPSE", 2, 80)
+    for id_, stage in (("ENTROPY_EXPLOSION", 4), ("LOGPROB_MISMATCH", 7), ("KL_EXPLODING", 6)):
+        assert first(fallen, finding(id_, stage, 60)) == id_
+        assert first(fallen, finding(id_, stage, 90)) == "REWARD_COLLAPSE"
+
+
 def test_information_is_never_a_cause() -> None:
     assert first(finding("STEP_RESTART", 0, 1, Status.INFO)) is None
 
@@ -86,12 +99,29 @@ def test_what_follows_from_a_consequence_follows_from_the_first_cause() -> None:
     assert by_id["BASE_SUCCESS_ZERO"] is None
 
 
-def test_a_stage_is_ok_only_where_something_could_be_judged() -> None:
-    statuses = {"A": (1, Status.OK), "B": (1, Status.UNKNOWN), "C": (2, Status.UNKNOWN)}
-    states = triage.stages(statuses, ())
-    assert states[1].status == Status.OK
-    assert states[2].status == Status.UNKNOWN
-    assert states[3].status == Status.UNKNOWN
+def test_a_stage_is_ok_only_where_every_check_that_could_raise_an_alarm_was_made() -> None:
+    states = triage.stages(
+        [
+            triage.Check("A", 1, Status.OK),
+            triage.Check("B", 1, Status.UNKNOWN),
+            triage.Check("C", 2, Status.UNKNOWN),
+            triage.Check("D", 4, Status.INFO),
+            triage.Check("ONLY_REMARKS", 4, Status.UNKNOWN, expected=False),
+            triage.Check("NEVER_IN_A_LOG", 4, Status.UNKNOWN, expected=False, in_logs=False),
+            triage.Check("E", 5, Status.WATCH),
+            triage.Check("F", 5, Status.UNKNOWN),
+        ],
+        (),
+    )
+    found = [(state.status, state.so_far, state.partly, state.unknown) for state in states]
+    unknown = Status.UNKNOWN
+    assert found[1:6] == [
+        (unknown, Status.OK, True, ("B",)),
+        (unknown, unknown, False, ("C",)),
+        (unknown, unknown, False, ()),
+        (Status.INFO, Status.INFO, False, ("ONLY_REMARKS",)),
+        (Status.WATCH, Status.WATCH, False, ("F",)),
+    ]
 
 
 def test_the_cause_table_names_detectors_that_exist() -> None:

@@ -31,6 +31,8 @@ class Verdict(NamedTuple):
     """First step of the streak or window that makes it fire."""
 
 
+ROLLOUTS, EVALS = "(rollouts)", "(evaluations)"
+"""What `Detector.sees` calls the rollouts, held-out or not, and the evaluations that come with a step."""
 UNKNOWN = Verdict(Status.UNKNOWN)
 OK = Verdict(Status.OK)
 
@@ -93,15 +95,27 @@ class Detector(ABC):
     """Canonical series that it reads; it is unknown while none of its needs has ever been seen."""
     needs: ClassVar[tuple[str, ...]] = ()
     """The series without which it cannot judge; what `unknown` lists. Empty: all of `series`."""
+    sees: ClassVar[frozenset[str] | None] = None
+    """Series, ROLLOUTS or EVALS: a step that carries none of them changes neither its state nor its verdict, and is not
+    shown to it. None: it is shown every step."""
     knobs: ClassVar[tuple[Knob, ...]]
     page: ClassVar[Page]
     clear: ClassVar[int] = 5
     """Steps on the good side until a finding clears, where no `clear` knob is set."""
+    judges_once: ClassVar[bool] = False
+    """What it says of the run's start holds whatever is logged later."""
+    in_logs: ClassVar[bool] = True
+    """Whether a log can be expected to hold what it needs."""
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         """Take the knobs in force from `settings`, each knob's default where it is not set."""
         for knob in self.knobs:
             setattr(self, knob.name, settings.get(knob.name, knob.default))
+
+    @property
+    def expected(self) -> bool:
+        """Whether its stage is well only where it could judge: what can only remark decides nothing."""
+        return self.in_logs and self.severity > Status.INFO
 
     @abstractmethod
     def observe(self, facts: StepFacts) -> Verdict:
@@ -109,7 +123,10 @@ class Detector(ABC):
 
     @abstractmethod
     def describe(self, facts: StepFacts) -> Details:
-        """What to show for the verdict just given; only called right after `observe` on a firing verdict."""
+        """What to show for the verdict just given; only called right after `observe` on a firing verdict.
+
+        Not for every such verdict: of steps without rollouts that are judged together, for the last one alone.
+        """
 
     def idle(self, seconds: float, finished: bool) -> Verdict | None:  # noqa: ARG002
         """Judge between steps, live only: `seconds` since the newest record, and whether the source has ended.

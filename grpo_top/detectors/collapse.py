@@ -10,9 +10,9 @@ import numpy as np
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, group_rows
 from grpo_top.detectors.parts import PartRewards
-from grpo_top.detectors.rules import SeriesDetector
+from grpo_top.detectors.rules import RewardSpan, SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Window, robust_deviation, significant_trend, theil_sen
+from grpo_top.streaming import Window, median, robust_deviation, significant_trend, theil_sen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FALL_ROWS = 3
 """Rows within which a sudden fall happens."""
+SINK_NOISE = 2.0
+"""Robust deviations of a row by which a mean of 20 rows must sink: 6 standard errors of the difference of two."""
 
 
 class RewardCollapse(SeriesDetector):
@@ -33,7 +35,7 @@ class RewardCollapse(SeriesDetector):
     severity = Status.FAIL
     series = ("reward_mean",)
     knobs = (
-        Knob("deviations", 4, "robust deviations of the 20 rows before by which it falls, at least"),
+        Knob("deviations", 3, "robust deviations of the 20 rows before by which it falls, at least"),
         Knob("share", 0.5, "share of the range that the mean reward has covered by which it falls, at least"),
         Knob("sustain", 5, "rows running on which it stays down"),
         Knob("min_steps", 10, "rows before the fall, at least"),
@@ -57,7 +59,9 @@ class RewardCollapse(SeriesDetector):
             "covered so far, and stays below that mark for `sustain` rows; it stands until the reward is back "
             "above the mark. Warns when the mean of 20 rows has sunk from its best by `share` of the range that "
             "such means have covered and by 2 robust deviations, and the last `trend_steps` rows have a "
-            "significant downward trend. A tenth of the reward range is the least that counts."
+            "significant downward trend, on `sustain` rows running. A tenth of the reward range is the least that "
+            "counts, or half of what is earned above its low end, if that is less; in a log without rollouts the "
+            "range is what means and deviations have shown, and from 0 to 1 at least where that lies in between."
         ),
         try_next=(
             "Ask first what changed at that step: reward and environment version, sampler config, data, a resume",
@@ -94,7 +98,9 @@ class RewardCollapse(SeriesDetector):
         self._lowest, self._highest = math.inf, -math.inf
         self._least, self._best, self._best_step = math.inf, -math.inf, 0
         """Lowest and best mean of 20 rows."""
-        self._sinking = Streak()
+        self._sinking, self._sunk = Streak(), Streak()
+        """Since half of the way down, and since the limit."""
+        self._span = RewardSpan()
         self._down = Streak()
         self._before: float | None = None
         """What the reward was before a fall within 3 rows, while it stays below `_mark`."""
@@ -106,6 +112,7 @@ class RewardCollapse(SeriesDetector):
         if facts.batch is not None:
             self._parts.add(facts.batch)
         self._lowest, self._highest = min(self._lowest, value), max(self._highest, value)
+        self._span.add(value, facts)
         if self._before is not None and value > self._mark:
             self._before = None
             self._down.update(False, facts.step)
@@ -119,8 +126,9 @@ class RewardCollapse(SeriesDetector):
             return Verdict(status, value, self._mark, self._down.since)
         if len(self._series) < self.min_steps + FALL_ROWS:
             return UNKNOWN
-        sinks = self._sinks(facts)
-        return Verdict(Status.WARN if sinks else Status.OK, value, onset=self._sinking.since)
+        sunk = self._sunk.update(self._sinks(facts), facts.step)
+        status = Status.WARN if sunk >= self.sustain else Status.WATCH if sunk else Status.OK
+        return Verdict(status, value, onset=self._sinking.since)
 
     def describe(self, facts: StepFacts) -> Details:
         """From where to where, and since when."""
@@ -159,7 +167,7 @@ class RewardCollapse(SeriesDetector):
         rows = self._series.values[-(WINDOW + FALL_ROWS - 1) : -(FALL_ROWS - 1)]
         before, noise = _level(rows)
         covered = self.share * (self._highest - self._lowest)
-        fall = max(self.deviations * noise, covered, self._least_fall(facts))
+        fall = max(self.deviations * noise, covered, self._least_fall(facts, before))
         if value > before - fall:
             return
         if self._parts.other_tasks(FALL_ROWS, fall):
@@ -183,29 +191,35 @@ class RewardCollapse(SeriesDetector):
         if mean > self._best:
             self._best, self._best_step = mean, facts.step
         sunk = self._best - mean
-        limit = max(self.share * (self._best - self._least), self._least_fall(facts))
+        limit = max(self.share * (self._best - self._least), self._least_fall(facts, self._best))
         self._sinking.update(sunk > limit / 2, facts.step)
         if sunk < limit or not sunk:
             return False
         rows = self._series.values
-        if max(rows[-1], np.median(rows[-5:])) > self._best - limit:
+        if max(rows[-1], median(rows[-5:])) > self._best - limit:
             return False
         falling = significant_trend(rows, "down", self._series.steps)
-        return falling and sunk >= 2 * robust_deviation(np.diff(rows)) / math.sqrt(2)
+        return falling and sunk >= SINK_NOISE * robust_deviation(np.diff(rows)) / math.sqrt(2)
 
-    def _least_fall(self, facts: StepFacts) -> float:
-        """A tenth of the reward range; of a log without rollouts, of the highest mean reward."""
-        limits = facts.scale.range(facts.run)
-        scale = limits[1] - limits[0] if limits is not None else max(abs(self._lowest), abs(self._highest))
-        return 0.1 * scale
+    def _least_fall(self, facts: StepFacts, before: float) -> float:
+        """A tenth of the reward range, as far as it is known; or half of what is earned above its low end."""
+        known = facts.scale.range(facts.run)
+        limits = known or self._span.limits
+        if limits is None or limits[1] <= limits[0]:
+            return 0.0
+        tenth = (limits[1] - limits[0]) / 10
+        low = limits[0] if known is not None else 0.0
+        if before <= low or self._lowest < low:
+            return tenth  # how low rewards can get is not known
+        return max(min(tenth, (before - low) / 2), tenth / 5)
 
 
 def _level(rows: NDArray[np.float64]) -> tuple[float, float]:
     """What rewards have come to, and their robust deviation: around their trend where that explains most of it."""
-    middle, deviation = float(np.median(rows)), robust_deviation(rows)
+    middle, deviation = median(rows), robust_deviation(rows)
     slope = theil_sen(rows)
     around = rows - slope * (np.arange(len(rows)) - (len(rows) - 1) / 2)
     left = robust_deviation(around)
     if slope <= 0 or left > deviation / 2:
         return middle, deviation
-    return float(np.median(around)) + slope * (len(rows) - 1) / 2, left
+    return median(around) + slope * (len(rows) - 1) / 2, left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, group_rows
-from grpo_top.detectors.forms import COMPONENTS_KEPT, components
+from grpo_top.detectors.forms import COMPONENTS_KEPT, components, is_form
 from grpo_top.detectors.rules import ordered_rows
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Trend, Window, trend
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
     from grpo_top.facts import StepFacts
 
+PENALTY = re.compile(r"penal|punish|overlong|deduct", re.IGNORECASE)
+"""Names of components that only take off: of these 0 is the top."""
+ROLLOUTS = 64
+"""Rollouts after which a component that had one value only has no other, before there are 20 rows of it."""
 SPREAD = 0.5
 """A component has spread when less than this share of its groups is flat."""
 TOP = 0.9
@@ -38,10 +43,16 @@ class Component:
     low: float = np.inf
     high: float = -np.inf
     rows: int = 0
+    rollouts: float = 0.0
+    of_groups: bool = False
+    """Whether `flat` is of groups, and not of rows."""
     first_step: int = 0
 
-    def take(self, mean: float, flat: float | None, lowest: float, highest: float, step: int) -> None:
+    def take(self, mean: float, flat: float | None, lowest: float, highest: float, facts: StepFacts) -> None:
         """Take one step in."""
+        step, rollouts = facts.step, facts.get("rollouts")
+        self.rollouts += ROLLOUTS if rollouts is None else rollouts
+        self.of_groups = flat is not None
         if flat is None:
             flat = 0.0 if self.mean.last is not None and mean != self.mean.last else 1.0
         self.first_step = step if not self.rows else self.first_step
@@ -51,12 +62,24 @@ class Component:
         self.mean.add(mean, step)
         self.low, self.high = min(self.low, lowest), max(self.high, highest)
 
+    @property
+    def settled(self) -> bool:
+        """Whether its share of flat groups can be believed: a rare success moves a mean once in a while."""
+        if self.low == self.high:
+            return self.rollouts >= ROLLOUTS
+        return self.rows >= WINDOW and (self.of_groups or self.mean.minimum == self.mean.maximum)
+
     def at_top(self, name: str) -> bool:
-        """Whether it sits at its highest value: where it came to from below, or 1, or 0 of a penalty."""
-        value = self.mean.mean
+        """Whether it sits at its highest value: where it came to from below, or 1, or 0 of what only takes off.
+
+        A pattern that never matches pays nothing, so that whatever is always paid for form is paid in full.
+        """
+        value = self.mean.median
         if self.high - self.low > 1e-9:
             return value >= self.low + TOP * (self.high - self.low)
-        return value == 1.0 or (value == 0.0 and "penalty" in name.lower())
+        return (
+            value == 1.0 or (value > 0 and is_form(name)) or (value == 0 and PENALTY.search(name) is not None)
+        )
 
 
 class UniformComponent(Detector):
@@ -80,10 +103,13 @@ class UniformComponent(Detector):
         looks_like="A component whose curve is a ruled line, its spread within groups 0 beside others that have one.",
         decides=(
             "Fires when a component has no spread in `threshold` of the groups over the last 20 rows, "
-            "`min_steps` rows or more, while another has spread in at least half of them. One that sits at its "
-            "highest value, where it came to from below, is mastered: a remark. One that is stuck anywhere "
-            "else, always 0 or always a neutral 0.5, is the warning. In a log without rollouts a component "
-            "counts as flat on rows on which its mean does not move at all."
+            "`min_steps` rows and 64 rollouts or more (20 rows where it ever had another value), while "
+            "another has spread in at least half of them. One that sits at its highest value, where it came "
+            "to from below, is mastered: a remark; so is 0 of what is called a penalty, and whatever is always "
+            "paid for form. One that is stuck "
+            "anywhere else, always 0 or always a neutral 0.5, is the warning. In a log without rollouts a "
+            "component counts as flat on rows on which its mean does not move at all, and must have stood "
+            "still on all of them."
         ),
         try_next=(
             "Call its function by hand on an attached rollout: does it find what it looks for?",
@@ -113,7 +139,7 @@ class UniformComponent(Detector):
             known = self._components.get(name)
             if known is None:
                 known = self._components[name] = Component()
-            known.take(mean, flat.get(name), lowest, highest, facts.step)
+            known.take(mean, flat.get(name), lowest, highest, facts)
         self._verdict = self._judge()
         return self._verdict
 
@@ -137,7 +163,11 @@ class UniformComponent(Detector):
         """Components without spread while another has some, the stuck ones first."""
         if min(known.flat_share for known in judged.values()) >= SPREAD:
             return {}
-        flat = {name: known for name, known in judged.items() if known.flat_share >= self.threshold}
+        flat = {
+            name: known
+            for name, known in judged.items()
+            if known.flat_share >= self.threshold and known.settled
+        }
         return dict(sorted(flat.items(), key=lambda item: item[1].at_top(item[0])))
 
     def describe(self, facts: StepFacts) -> Details:
@@ -213,7 +243,9 @@ class ComponentDivergence(Detector):
         Knob("steps", 30, "logged values over which the trends are taken"),
         Knob("min_rows", 12, "values that a trend needs at least"),
         Knob("ratio", 0.25, "the smaller of the two changes as a share of the larger one"),
-        Knob("size", 0.05, "share of a component's own range that it must have moved by"),
+        Knob(
+            "size", 0.05, "share of its own range, and of the widest one, that a component must have moved by"
+        ),
         Knob("noise", 2, "times the deviation around its own trend that each must have moved by"),
         Knob("sustain", 5, "rows running on which two components part"),
     )
@@ -228,7 +260,8 @@ class ComponentDivergence(Detector):
             "(Mann-Kendall at 1%, a Theil-Sen slope above the noise) and another a significant downward one, "
             "with `min_rows` of them at least, on `sustain` rows running. Each must have moved by `size` of "
             "the range that it has had and by `noise` times the deviation around its trend, and the smaller "
-            "change must be `ratio` of the larger one."
+            "change must be `ratio` of the larger one, and `size` of the range of the component that has "
+            "moved most."
         ),
         try_next=(
             "Read answers that earn much of the rising component and little of the falling one",
@@ -303,6 +336,7 @@ class ComponentDivergence(Detector):
         return Verdict(status, -found.fall.change, None, self._windows[found.up].first_step)
 
     def _find(self) -> Apart | None:
+        widest = max(high - low for low, high in self._ranges.values())
         moved = {
             name: half for name, window in self._windows.items() if (half := self._half_change(name, window))
         }
@@ -316,7 +350,8 @@ class ComponentDivergence(Detector):
             Apart(up, rise, down, fall)
             for up, rise in rising
             for down, fall in falling
-            if min(rise.change, -fall.change) >= self.ratio * max(rise.change, -fall.change)
+            if min(rise.change, -fall.change)
+            >= max(self.ratio * max(rise.change, -fall.change), self.size * widest)
         ]
         return max(pairs, key=lambda pair: min(pair.rise.change, -pair.fall.change), default=None)
 

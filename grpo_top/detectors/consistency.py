@@ -33,8 +33,9 @@ _MIX = np.int64(0x2545F4914F6CDD1D)
 """An odd number: what is multiplied by it is spread over all 64 bits, so that keys do not meet by chance."""
 SLOW = 0.25
 """Share of the tolerance that is allowed for each step between two rewards: weights may be annealed."""
-SAME_LENGTH = 0.005
-"""Relative difference of mean lengths up to which rollouts are taken to be all of their step's."""
+SAME_LENGTH, SAME_ERROR = 0.005, 0.1
+"""Relative difference of mean lengths up to which rollouts are taken to be all of their step's, if it is no more than
+this share of the standard error by which a sample's mean length would be off."""
 
 
 class Pair(NamedTuple):
@@ -262,7 +263,7 @@ class RowMeans:
 
     def __init__(self) -> None:
         self._reward, self._tokens = Window(LONGEST_ROW), Window(LONGEST_ROW)
-        self._standard_error = 0.0
+        self._standard_error = self._length_error = 0.0
         self._last_row: int | None = None
 
     def add(self, facts: StepFacts) -> None:
@@ -274,6 +275,9 @@ class RowMeans:
         rollouts = facts.get("rollouts")
         if rollouts:
             self._standard_error = (facts.get("reward_std") or 0.0) / rollouts**0.5
+        if facts.batch is not None:
+            lengths = facts.batch.column("completion_tokens")
+            self._length_error = float(lengths.std()) / len(lengths) ** 0.5
 
     def of_row(self, facts: StepFacts) -> Expected | None:
         """What the trainer's row of this step should show, None where not all its rollouts are there."""
@@ -290,7 +294,8 @@ class RowMeans:
             return None
         if logged_tokens is None or len(tokens) != steps:
             return Expected(rewards.mean, SAMPLING_SLACK * self._standard_error / steps**0.5)
-        whole = abs(tokens.mean - logged_tokens) <= SAME_LENGTH * max(tokens.mean, 1.0)
+        chance = SAME_ERROR * self._length_error / steps**0.5
+        whole = abs(tokens.mean - logged_tokens) <= min(SAME_LENGTH * max(tokens.mean, 1.0), chance)
         return Expected(rewards.mean, 0.0) if whole else None
 
 
@@ -316,8 +321,9 @@ class LoggedRewardMismatch(Detector):
         decides=(
             "Fires when they differ by `threshold` of the reward range on `sustain` comparisons running, always "
             "in the same direction. Compared only where the log holds the step's rollouts whole: their mean "
-            "length is the trainer's too, or, where it logs none, the difference is more than a sample of that "
-            "size can be off. A trainer that logs every n steps is compared with the mean over those n."
+            "length is the trainer's too, nearer than a sample of them comes by chance, or, where it logs none, "
+            "the difference is more than a sample of that size can be off. A trainer that logs every n steps "
+            "is compared with the mean over those n."
         ),
         try_next=(
             "Look up what the trainer logs as reward: before or after weights, KL penalty, length penalty, clipping",
@@ -345,7 +351,10 @@ class LoggedRewardMismatch(Detector):
         logged = facts.trainer.get("reward_mean")
         if logged is not None:
             limits, expected = facts.scale.range(facts.run), self._own.of_row(facts)
-            if expected is not None and limits is not None and limits[1] > limits[0]:
+            if expected is None:
+                self._streak.update(False, facts.step)
+                self._verdict = UNKNOWN
+            elif limits is not None and limits[1] > limits[0]:
                 self._verdict = self._compare(logged, expected, limits[1] - limits[0], facts.step)
         return self._verdict
 

@@ -113,11 +113,11 @@ class NonfiniteMetric(Detector):
                 metric.add(finite, facts.step)
         if not logged:
             return UNKNOWN
-        worst = max(len(metric.broken) for metric in self._metrics.values()) / WINDOW
+        worst = max([len(metric.broken) for metric in self._metrics.values()]) / WINDOW
         broken = self._broken() if worst else {}
         if broken:
             return Verdict(Status.FAIL, worst, self.share, min(broken.values()))
-        isolated = any(metric.running.length for metric in logged)
+        isolated = worst > 0 and any(metric.running.length for metric in logged)
         return Verdict(Status.WATCH if isolated else Status.OK, worst, self.share)
 
     def describe(self, facts: StepFacts) -> Details:
@@ -166,7 +166,7 @@ class UnreadableLines(Detector):
     )
     page = Page(
         what=(
-            "Some records of the log could not be read. They are cut off, welded to the next one, or hold "
+            "Some records of the log could not be read. They break off, are welded to the next one, or hold "
             "something else; they are skipped and counted, and the next one is read all the same."
         ),
         looks_like="`skipped` beside a source. Groups that lack a rollout, steps that lack a group.",

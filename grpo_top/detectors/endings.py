@@ -138,7 +138,7 @@ class TerminationShift(Detector):
         Knob("min_steps", 5, "steps before a share counts of rollouts whose number is not known"),
         Knob("distance", 0.3, "Jensen-Shannon distance of a family's mix of reasons from its first 10 steps"),
         Knob("never_steps", 10, "first steps of the run on which no completion ends by itself"),
-        Knob("never_tokens", 128, "length at which they are all cut; below it the budget is simply small"),
+        Knob("never_tokens", 128, "length at which all are truncated; below it the budget is simply small"),
     )
     page = Page(
         what=(

@@ -41,7 +41,7 @@ class EntropyCollapse(SeriesDetector):
     page = Page(
         what=(
             "The policy has become nearly deterministic. Entropy is the choice that it has left a token; "
-            "without it all samples of a group are one answer, advantages vanish, and the policy can neither "
+            "without it all completions of a group are one answer, advantages vanish, and the policy can neither "
             "explore nor recover. It is the usual end of a learning rate that is too high."
         ),
         looks_like=(
@@ -65,7 +65,7 @@ class EntropyCollapse(SeriesDetector):
         ),
         mistaken_for=(
             "Learning: entropy falls in every healthy run, to about half. Colder sampling, which makes "
-            "samples alike while the entropy of the policy stays: that is SAMPLER_DRIFT."
+            "completions alike while the entropy of the policy stays: that is SAMPLER_DRIFT."
         ),
         related=("LOW_DIVERSITY", "DEGENERATE_GROUPS", "KL_EXPLODING", "SAMPLER_DRIFT", "CLIP_SATURATION"),
     )
@@ -96,7 +96,7 @@ class EntropyCollapse(SeriesDetector):
         mean = self._recent.mean
         if not self._recent.full or mean >= limit:
             return Verdict(Status.WATCH if self._low.length else Status.OK, mean, limit, self._low.since)
-        below = self._recent.where(lambda entropy: entropy < limit)
+        below = self._recent.below(limit)
         falling = mean < self.floor or significant_trend(self._late.values, "down", self._late.steps)
         return Verdict(Status.WARN if falling else Status.WATCH, mean, limit, below[0])
 
@@ -120,7 +120,7 @@ class EntropyExplosion(SeriesDetector):
     page = Page(
         what=(
             "The policy spreads its probability over more and more tokens, and earns nothing with it. "
-            "Updates push down what was sampled faster than anything is pushed up, until samples become "
+            "Updates push down what was sampled faster than anything is pushed up, until completions become "
             "noise."
         ),
         looks_like=(
@@ -138,7 +138,7 @@ class EntropyExplosion(SeriesDetector):
             ),
             "Lower the learning rate, and take out an entropy bonus if there is one",
             "Look at how negative advantages are weighted: groups with one success push seven texts down",
-            "Mask or shorten completions that were cut: their tails are all pushed down",
+            "Mask or shorten truncated completions: their tails are all pushed down",
         ),
         mistaken_for=(
             "A higher sampling temperature, where a trainer logs the entropy of the tempered distribution. "

@@ -71,7 +71,7 @@ class ParseFailures(SeriesDetector):
                 "If it is, mend the parser and score old rollouts again: that is the parser's failure and "
                 "not the policy's"
             ),
-            "If answers are cut before the closing tag, see TRUNCATION first",
+            "If completions are truncated before the closing tag, see TRUNCATION first",
             "Show the form in the prompt, or give a few hundred supervised examples of it before training",
             (
                 "Pay for form with a component of its own, and small, so that the rest of the reward stays "

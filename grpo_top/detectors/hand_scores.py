@@ -22,6 +22,7 @@ class HandScoreMismatch(Detector):
     severity = Status.FAIL
     series = ("hand_scores", "hand_score_agreement")
     needs = ("hand_scores",)
+    in_logs = False
     knobs = (
         Knob("threshold", 0.9, "share of hand scores that agree with the pipeline's"),
         Knob("scores", 10, "hand scores, at least"),

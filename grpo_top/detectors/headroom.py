@@ -206,7 +206,7 @@ class SparseReward(Detector):
         if self._success.span < self.min_steps:
             return UNKNOWN
         share = self._success.mean
-        rare = self._success.where(lambda share: share < self.threshold)
+        rare = self._success.below(self.threshold)
         since = rare[0] if rare else self._success.first_step
         if share < self.threshold:
             rollouts = round(self._rollouts.mean * self._success.span)

@@ -9,8 +9,9 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
+from grpo_top.detectors.forms import components, content_components
 from grpo_top.detectors.leakage import Leakage
-from grpo_top.detectors.rules import ONE_SIDED_99, ordered_rows
+from grpo_top.detectors.rules import ONE_SIDED_99, RewardSpan, ordered_rows
 from grpo_top.snapshot import Status
 from grpo_top.streaming import Window
 
@@ -28,6 +29,8 @@ WIDE = 2.0
 """Width of a reward range past which held-out values within 0 and 1 are not on its scale."""
 TOGETHER = 3
 """Evaluations that are averaged where held-out is said to sink."""
+FINEST = 400
+"""Rollouts of an evaluation beyond which no evaluation is taken to go: fewer are usual, and the rest is luck."""
 
 
 class Pair(NamedTuple):
@@ -36,6 +39,8 @@ class Pair(NamedTuple):
     step: int
     heldout: float
     train: float
+    content: float
+    """Of the train reward what its content earned; all of it where no component pays for form."""
 
 
 class Suite:
@@ -47,7 +52,7 @@ class Suite:
 
     def __init__(self) -> None:
         self.evaluations = 0
-        self.best = self.newest = Pair(0, -math.inf, -math.inf)
+        self.best = self.newest = Pair(0, -math.inf, -math.inf, -math.inf)
         self.highest_train = -math.inf
         self._lowest = math.inf
         self._pairs: list[Pair] = []
@@ -76,28 +81,52 @@ class Suite:
         return [*self._pairs, _merged(self._open)] if self._open else self._pairs
 
     def gains(self) -> tuple[float, float]:
-        """How far train reward and held-out have come: the last third's mean minus the first third's."""
+        """How far train reward and held-out have come: the last third's mean minus the first third's.
+
+        What form alone has gained is left out: where the reward pays for it and an evaluation does not, train rises
+        first in any run.
+        """
         pairs = self.pairs
         third = len(pairs) // 3
         first, last = _merged(pairs[:third]), _merged(pairs[-third:])
-        return last.train - first.train, last.heldout - first.heldout
+        return min(last.train - first.train, last.content - first.content), last.heldout - first.heldout
+
+    def first_third(self) -> float:
+        """Mean of the first third's evaluations."""
+        pairs = self.pairs
+        return _merged(pairs[: len(pairs) // 3]).heldout
 
     def chance(self, first: int, second: int, newest: int = 0, of: int = 1) -> float:
         """What two means of so many evaluations may differ by though nothing changed: a one-sided 99% bound.
 
-        By how far evaluations lie from the middle between their neighbours, which no smooth course makes, with
-        Student's correction for how few they are. The `newest` do not count; `of`: among how many means the one
-        that is farthest off was picked.
+        The `newest` do not count; `of`: among how many means the one that is farthest off was picked.
         """
         values = [pair.heldout for pair in self.pairs]
-        bends = np.diff(values[: len(values) - newest], 2)
-        freedom = len(bends)
-        if not freedom:
-            return 0.0
+        counted = values[: len(values) - newest]
         quantile = math.sqrt(ONE_SIDED_99**2 + 2 * math.log(of))
-        quantile *= 1 + (quantile**2 + 1) / (4 * freedom)
-        deviation = math.sqrt(float((bends**2).mean()) / 6)
-        return quantile * deviation * math.sqrt(1 / first + 1 / second)
+        floor = quantile * self.finest()
+        return max(_noise(counted, 1, quantile), floor) * math.sqrt(1 / first + 1 / second)
+
+    def chance_of_gap(self, width: float, own: float) -> float:
+        """What train may gain on held-out from the first third to the last though nothing changed, of the range.
+
+        Train rewards of evaluations that lie closer than the steps before them share steps, so that they are noisy
+        together; fewer of them count.
+        """
+        pairs = self.pairs
+        spacing = (pairs[-1].step - pairs[0].step) / (len(pairs) - 1)
+        shared = min(max(1, math.ceil(STEPS_BEFORE / max(spacing, 1))), len(pairs) // 3)
+        gaps = [pair.train / width - pair.heldout / own for pair in pairs]
+        third = len(pairs) // 3
+        noise = max(_noise(gaps, shared, ONE_SIDED_99), ONE_SIDED_99 * self.finest() / own)
+        return noise * math.sqrt(2 * shared / third)
+
+    def finest(self) -> float:
+        """The least standard error that an evaluation is taken to have: of rates what a binomial has."""
+        pairs = self.pairs
+        mean = _merged(pairs).heldout
+        rate = self._lowest >= 0 and self.best.heldout <= 1
+        return math.sqrt(mean * (1 - mean) / FINEST) if rate else 0.0
 
     def width(self, train_range: float) -> float:
         """The range of its values: that of the reward, save where they are rates and the reward's scale is another."""
@@ -147,11 +176,14 @@ class HeldoutFlat(Detector):
             "`train_rise` since. And it fires when the newest evaluation lies `fall` of the range "
             "under the best one and under the median of those before it, while train reward is at its "
             "highest. Each of these differences must be more than chance makes, by how far evaluations "
-            "lie off the middle of their neighbours: one on a few dozen rollouts cannot tell. Where no range is "
-            "known, means within 0 and 1 are taken to have that range."
+            "lie off the middle of their neighbours, the more so as they are few: one on a few dozen rollouts "
+            "cannot tell, and none is taken to be finer than one on 400. Held-out that began near its top is "
+            "expected to gain what was left and no more. Where some components pay for the form of answers, train "
+            "has risen by no more than the others have. Where no range is known, means within 0 and 1 are taken to "
+            "have that range."
         ),
         try_next=(
-            "Select checkpoints on held-out results only, and go back to the best one",
+            "Select checkpoints on held-out results only, and go back to the best one: train reward is for diagnosis",
             (
                 "Check that held-out tasks are excluded from every path into training, and that train tasks "
                 "do not repeat: see LEAKAGE"
@@ -177,7 +209,8 @@ class HeldoutFlat(Detector):
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._suites: dict[str, Suite] = {}
-        self._train = Window(STEPS_BEFORE)
+        self._train, self._content = Window(STEPS_BEFORE), Window(STEPS_BEFORE)
+        """Train rewards of the last steps, and what of them content earned."""
         self._span = RewardSpan()
         self._worst = ""
         self._fell = False
@@ -191,8 +224,10 @@ class HeldoutFlat(Detector):
             self._add(point)
         reward = facts.get("reward_mean")
         if reward is not None:
-            self._train.add(reward, facts.step, facts.stands_for("reward_mean"))
-            self._span.add(reward, facts.get("reward_std"))
+            steps = facts.stands_for("reward_mean")
+            self._train.add(reward, facts.step, steps)
+            self._content.add(_paid_for_content(facts, reward), facts.step, steps)
+            self._span.add(reward, facts)
         for point in facts.evals[len(earlier) :]:
             self._add(point)
         if facts.evals and self._suites:
@@ -229,7 +264,7 @@ class HeldoutFlat(Detector):
                 "evaluations": suite.evaluations,
                 "train_gain": train,
                 "heldout_gain": heldout,
-                "reward_range": self._range(facts),
+                "reward_range": limits[1] - limits[0] if (limits := self._range(facts)) is not None else None,
                 "best_step": best.step,
                 "best": best.heldout,
                 "newest_step": newest.step,
@@ -242,28 +277,17 @@ class HeldoutFlat(Detector):
         known = point.suite in self._suites or len(self._suites) < SUITES_KEPT
         if known and len(self._train) and math.isfinite(point.value):
             suite = self._suites.setdefault(point.suite, Suite())
-            suite.add(Pair(point.step, point.value, self._train_now()))
+            suite.add(Pair(point.step, point.value, _come_to(self._train), _come_to(self._content)))
 
-    def _train_now(self) -> float:
-        """The train reward that the last steps have come to: their mean lags behind a reward that rises."""
-        rewards = self._train.values
-        half = len(rewards) // 2
-        return (
-            self._train.mean + float(rewards[-half:].mean() - rewards[:half].mean()) / 2
-            if half
-            else self._train.mean
-        )
-
-    def _range(self, facts: StepFacts) -> float | None:
+    def _range(self, facts: StepFacts) -> tuple[float, float] | None:
         limits = facts.scale.range(facts.run)
-        if limits is not None and limits[1] > limits[0]:
-            return limits[1] - limits[0]
-        return self._span.width
+        return limits if limits is not None and limits[1] > limits[0] else self._span.limits
 
-    def _judge(self, width: float | None) -> Verdict:
+    def _judge(self, limits: tuple[float, float] | None) -> Verdict:
         judged = {name: suite for name, suite in self._suites.items() if suite.evaluations >= self.min_evals}
-        if not judged or width is None:
+        if not judged or limits is None:
             return UNKNOWN
+        width = limits[1] - limits[0]
         for name, suite in judged.items():
             self._turned = self._sunk(suite, width)
             if self._turned is not None:
@@ -271,7 +295,7 @@ class HeldoutFlat(Detector):
                 best, last = self._turned
                 sunk = (best.heldout - last.heldout) / suite.width(width)
                 return Verdict(Status.WARN, sunk, self.sink, best.step)
-        gaps = {name: self._gap(suite, width) for name, suite in judged.items()}
+        gaps = {name: self._gap(suite, limits) for name, suite in judged.items()}
         worst = max(gaps, key=lambda name: gaps[name])
         if gaps[worst] > 0:
             self._worst, self._fell = worst, False
@@ -283,15 +307,20 @@ class HeldoutFlat(Detector):
                 return Verdict(Status.WARN, fallen, self.fall, suite.best.step)
         return Verdict(Status.OK, 0.0, self.gap)
 
-    def _gap(self, suite: Suite, width: float) -> float:
-        """What train has gained on held-out, as a share of the range; 0 where the rule is not met."""
+    def _gap(self, suite: Suite, limits: tuple[float, float]) -> float:
+        """What train has gained on held-out, as a share of the range; 0 where the rule is not met.
+
+        Held-out that began near its top cannot gain more than was left.
+        """
         train, heldout = suite.gains()
-        third = len(suite.pairs) // 3
+        width = limits[1] - limits[0]
         own = suite.width(width)
+        top = limits[1] if own == width else 1.0
         train, heldout = train / width, heldout / own
-        gap = train - heldout
-        risen = train >= self.train_rise and gap * own >= suite.chance(third, third)
-        return gap if risen and heldout <= self.little * train and gap >= self.gap else 0.0
+        gap = min(train, (top - suite.first_third()) / own) - heldout
+        if train < self.train_rise or heldout > self.little * train or gap < self.gap:
+            return 0.0
+        return gap if gap >= suite.chance_of_gap(width, own) else 0.0
 
     def _sunk(self, suite: Suite, width: float) -> tuple[Pair, Pair] | None:
         """Where held-out was best and where it is now, if it has sunk while train rose."""
@@ -299,45 +328,56 @@ class HeldoutFlat(Detector):
         if found is None:
             return None
         best, last = found
-        chance = suite.chance(TOGETHER, TOGETHER, of=len(suite.pairs) // TOGETHER)
-        sunk = best.heldout - last.heldout >= max(self.sink * suite.width(width), chance)
-        return found if sunk and last.train - best.train >= self.train_rise * width else None
+        sunk, risen = best.heldout - last.heldout, last.train - best.train
+        if sunk < self.sink * suite.width(width) or risen < self.train_rise * width:
+            return None
+        return found if sunk >= suite.chance(TOGETHER, TOGETHER, of=len(suite.pairs) // TOGETHER) else None
 
     def _falls(self, suite: Suite, width: float) -> bool:
-        newest = suite.newest
-        chance = suite.chance(1, 1, newest=1, of=(len(suite.pairs) - 1) ** 2)  # of all pairs of evaluations
-        return (
-            suite.best.heldout - newest.heldout >= max(self.fall * suite.width(width), chance)
-            and newest.train >= suite.highest_train
-            and newest.heldout < float(np.median([pair.heldout for pair in suite.pairs[:-1]]))
-        )
+        newest, pairs = suite.newest, suite.pairs
+        fallen = suite.best.heldout - newest.heldout
+        if fallen < self.fall * suite.width(width) or newest.train < suite.highest_train:
+            return False
+        chance = suite.chance(1, 1, newest=1, of=(len(pairs) - 1) ** 2)  # of all pairs of evaluations
+        return fallen >= chance and newest.heldout < float(np.median([pair.heldout for pair in pairs[:-1]]))
 
 
-class RewardSpan:
-    """The range of rewards as far as a trainer's means and deviations tell."""
+def _come_to(rewards: Window) -> float:
+    """What the rewards of the last steps have come to: their mean lags behind a reward that rises."""
+    values = rewards.values
+    half = len(values) // 2
+    return rewards.mean + float(values[-half:].mean() - values[:half].mean()) / 2 if half else rewards.mean
 
-    def __init__(self) -> None:
-        self._low, self._high = math.inf, -math.inf
 
-    def add(self, mean: float, std: float | None) -> None:
-        """Take a step's mean and standard deviation in."""
-        spread = std or 0.0
-        self._low, self._high = min(self._low, mean - spread), max(self._high, mean + spread)
-
-    @property
-    def width(self) -> float | None:
-        """Its width, at least 1 where everything lies within 0 and 1; None where nothing is known."""
-        if self._low > self._high:
-            return None
-        within_unit = self._low >= -1.0 and self._high <= 2.0
-        return max(self._high - self._low, 1.0 if within_unit else 0.0) or None
+def _paid_for_content(facts: StepFacts, reward: float) -> float:
+    """What components that pay for content add up to where others pay for form, else the reward."""
+    content = content_components(facts)
+    return math.fsum(content.values()) if 0 < len(content) < len(components(facts)) else reward
 
 
 def _merged(pairs: list[Pair]) -> Pair:
     """Several evaluations as one: the last one's step, and the means."""
     number = len(pairs)
-    heldout, train = (math.fsum(pair[at] for pair in pairs) / number for at in (1, 2))
-    return Pair(pairs[-1].step, heldout, train)
+    heldout, train, content = (math.fsum(pair[at] for pair in pairs) / number for at in (1, 2, 3))
+    return Pair(pairs[-1].step, heldout, train, content)
+
+
+def _noise(values: list[float], apart: int, quantile: float) -> float:
+    """A bound of a single value's chance deviation: `quantile` standard deviations, more as values are fewer.
+
+    By how far values lie from the middle between those `apart` before and after them, which no smooth course makes.
+    Neighbouring bends share values, so half of them count; Student's quantile by its expansion in them.
+    """
+    series = np.asarray(values, np.float64)
+    bends = series[: -2 * apart] - 2 * series[apart:-apart] + series[2 * apart :]
+    freedom = len(bends) / (2 * apart)
+    if not freedom:
+        return 0.0
+    square = quantile * quantile
+    student = (
+        1 + (square + 1) / (4 * freedom) + (5 * square * square + 16 * square + 3) / (96 * freedom * freedom)
+    )
+    return quantile * student * math.sqrt(float((bends**2).mean()) / 6)
 
 
 DETECTORS: tuple[type[Detector], ...] = (HeldoutFlat, Leakage)

@@ -33,31 +33,32 @@ class GroupIntegrity(Detector):
     )
     page = Page(
         what=(
-            "Groups are not what an advantage takes them for: one prompt, sampled group_size times. It compares a "
-            "rollout with others of the same prompt; where groups are cut wrongly it compares with other prompts, "
-            "or with nobody, and the sign of the update is a matter of chance, while loss and KL look as ever."
+            "Groups are not what an advantage takes them for: one prompt, sampled group_size times. It "
+            "compares a rollout with others of the same prompt; where groups are cut wrongly it compares "
+            "with other prompts, or with nobody, and the sign of the update is a matter of chance, while "
+            "loss and KL look as ever."
         ),
         looks_like=(
             "Groups of one; one prompt under many group ids; two prompts in one group; strips of rewards of "
             "uneven length."
         ),
         decides=(
-            "Counts three faults over the groups of the last 20 steps, each by itself: a prompt whose rollouts "
-            "of one step are scattered over several groups that are each too small; a group that holds "
-            "different prompts; a size that is not the declared group_size (not judged where records were "
-            "unreadable). Fires when `threshold` of the groups, and at least `least`, have one of them. A "
-            "prompt that is asked twice in a step, in two whole groups, is no fault."
+            "Counts three faults over the groups of the last 20 steps, each by itself: a prompt whose "
+            "rollouts of one step are scattered over several groups that are each too small; a group that "
+            "holds different prompts; a size that is not the declared group_size (not judged where records "
+            "were unreadable). Fires when `threshold` of the groups, and at least `least`, have one of them. "
+            "A prompt that is asked twice in a step, in two whole groups, is no fault."
         ),
         try_next=(
             (
-                "Look at the group ids of the attached rollouts: an id made per sample and not per prompt is the usual "
-                "cause"
+                "Look at the group ids of the attached rollouts: an id made per rollout and not per prompt "
+                "is the usual cause"
             ),
             "If the batch is repeated before it is sampled, make the id before repeating, not after",
             "If data workers shuffle, check that the trainer groups by id and not by position",
             "If rollouts are dropped (errors, filters, time limits), drop or refill the whole group",
         ),
-        mistaken_for="A log that holds only a sample of each group; the last step of a run that was cut off.",
+        mistaken_for="A log that holds only a sample of each group; the last step of a run that was stopped.",
         related=("DEGENERATE_GROUPS", "UNREADABLE_LINES", "LEAKAGE"),
     )
     threshold: float

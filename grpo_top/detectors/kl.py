@@ -9,10 +9,17 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
-from grpo_top.detectors.rules import FLAT_STEPS, SeriesDetector, covers, ordered_rows, still_disagree
+from grpo_top.detectors.rules import (
+    FLAT_STEPS,
+    OF_MANY_STEPS,
+    SeriesDetector,
+    covers,
+    ordered_rows,
+    still_disagree,
+)
 from grpo_top.detectors.updates import ClipSaturation, GradSpikes
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import RunningMedian, Window, significant_trend, trend
+from grpo_top.streaming import Baseline, RunningMedian, Window, robust_deviation, significant_trend, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,6 +38,8 @@ ENOUGH = 10
 """Rows that a mean may be judged by before the late window is full."""
 LIMITS = {"duplicate_frac": 0.9, "repetition_frac": 0.1}
 """The limits of LOW_DIVERSITY (short answers) and REPETITION_LOOPS."""
+SPENT = 0.1
+"""Share of its highest under which a learning rate moves next to nothing."""
 LONG_TOKENS, LONG_LIMIT = 64, 0.5
 """From this many tokens on LOW_DIVERSITY's limit is this one."""
 
@@ -124,7 +133,7 @@ class KlExploding(SeriesDetector):
         enough = late.full or len(late) >= ENOUGH
         if enough and late.mean > self.mean and late.median > self.mean / 2:
             return Verdict(Status.FAIL, late.mean, self.mean, late.first_step)
-        extreme = late.where(lambda kl: kl > self.extreme)
+        extreme = late.above(self.extreme)
         if len(extreme) >= 2:
             return Verdict(Status.FAIL, value, self.extreme, extreme[0])
         return Verdict(Status.WATCH if above or extreme else Status.OK, value, limit, self._streak.since)
@@ -165,6 +174,7 @@ class KlPinned(SeriesDetector):
     knobs = (
         Knob("threshold", 0.001, "nats that KL stays under"),
         Knob("steps", 40, "steps over which it does, and reward has no trend; 12 logged rows at least"),
+        Knob("tokens", 100, "completion tokens up to which that limit holds; it sinks as answers are longer"),
     )
     page = Page(
         what=(
@@ -177,8 +187,12 @@ class KlPinned(SeriesDetector):
         ),
         decides=(
             "Fires when KL stays under `threshold` over the last `steps` steps, would stay there over as many "
-            "again at the pace at which it grows, and reward has no significant trend over them, up or down. "
-            "A KL of exactly 0 throughout is a term that is not computed, and is not judged."
+            "again at the pace at which it grows, and reward has no significant trend over them, up or down, and "
+            "is no higher than on the first 20 rows, by more than chance. KL is a mean over tokens: an answer of a "
+            "thousand moves ten times as far as one of a hundred, so that past `tokens` the limit sinks with the "
+            "mean length. While the learning rate doubles within these steps, or once it has sunk under a tenth of "
+            "what it was, nothing moves as meant, and what was said before stands. A KL of exactly 0 throughout is a "
+            "term that is not computed, and is not judged."
         ),
         try_next=(
             "Check the learning rate, its warm-up and its schedule, and that the optimizer steps at all",
@@ -198,32 +212,63 @@ class KlPinned(SeriesDetector):
     )
     threshold: float
     steps: float
+    tokens: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._kl, self._reward = Window(int(self.steps)), Window(int(self.steps))
+        self._first_rewards = Baseline(1, WINDOW)
+        self._length, self._rate = Window(WINDOW), Window(int(self.steps))
+        self._highest_rate = 0.0
 
     def observe(self, facts: StepFacts) -> Verdict:
-        """Follow reward on every step."""
-        reward = facts.get("reward_mean")
+        """Follow reward, length and learning rate on every step."""
+        reward, length = facts.get("reward_mean"), facts.get("completion_tokens_mean")
+        rate = facts.get("learning_rate")
         if reward is not None:
             self._reward.add(reward, facts.step)
+            self._first_rewards.add(reward)
+        if length is not None:
+            self._length.add(length, facts.step)
+        if rate is not None:
+            self._rate.add(rate, facts.step)
+            self._highest_rate = max(self._highest_rate, rate)
         return super().observe(facts)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Ask whether anything has moved over the window."""
         self._kl.add(value, facts.step)
         highest = self._kl.maximum
+        limit = self.threshold
+        if len(self._length) and self._length.mean > self.tokens:
+            limit *= self.tokens / self._length.mean
         if not covers(self._kl, self.steps) or not covers(self._reward, self.steps) or highest == 0:
-            return Verdict(
-                Status.OK if highest >= self.threshold else Status.UNKNOWN, highest, self.threshold
+            return Verdict(Status.OK if highest >= limit else Status.UNKNOWN, highest, limit)
+        if self._is_meant():  # which neither makes it pinned nor sets it free
+            return (
+                self._verdict if self._verdict.status >= Status.WARN else Verdict(Status.OK, highest, limit)
             )
         pinned = (
-            highest < self.threshold
+            highest < limit
             and trend(self._reward.values, self._reward.steps).direction is None
-            and highest + AHEAD * trend(self._kl.values, self._kl.steps).change < self.threshold
+            and not self._has_risen()
+            and highest + AHEAD * trend(self._kl.values, self._kl.steps).change < limit
         )
-        return Verdict(Status.WARN if pinned else Status.OK, highest, self.threshold, self._kl.first_step)
+        return Verdict(Status.WARN if pinned else Status.OK, highest, limit, self._kl.first_step)
+
+    def _is_meant(self) -> bool:
+        """Whether the learning rate still warms up, or has come down to next to nothing."""
+        if not len(self._rate):
+            return False
+        first, last = self._rate.values[0], self._rate.values[-1]
+        return bool(2 * first < last) or last < SPENT * self._highest_rate
+
+    def _has_risen(self) -> bool:
+        """Whether reward is higher than on the first rows, by more than chance."""
+        late = len(self._reward)
+        noise = robust_deviation(np.diff(self._reward.values)) / math.sqrt(2)
+        chance = OF_MANY_STEPS * noise * math.sqrt(1 / late + 1 / min(late, WINDOW))
+        return self._reward.mean - self._first_rewards.mean > chance
 
     def _steps(self) -> int:
         return int(self._kl.steps[-1] - self._kl.steps[0]) + 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
+from grpo_top.detectors.base import ROLLOUTS, UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
 from grpo_top.snapshot import WINDOW, Status
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Leakage(Detector):
     severity = Status.FAIL
     series = ("task", "heldout")
     needs = ("task",)
+    sees = frozenset({ROLLOUTS})
     knobs = (
         Knob("overlap", 1, "held-out tasks that were seen in training"),
         Knob("unique", 0.1, "unique tasks as a share of the groups of the last 20 steps"),

@@ -27,18 +27,22 @@ STEPS_WITHOUT_ROLLOUTS = 8
 def success_rate(facts: StepFacts) -> float | None:
     """The step's success rate; where none is logged an upper bound of it, from the trainer's mean reward and spread.
 
-    Rewards whose mean and spread are both 0 are all 0, and what earns nothing is no success: 0. Where anything was
-    earned, all of it may be success: 1.
+    Rewards without spread whose mean is 0 or less earn nothing, any of them, and that is no success: 0. Where
+    anything was earned, all of it may be success: 1. The lowest and highest reward tell the spread as well.
     """
     known = facts.get("success_rate")
     if known is not None:
         return known
     mean, spread = facts.get("reward_mean"), facts.get("reward_std")
-    if spread is None:
-        spread = facts.get("group_reward_std_mean")
-    if mean is None or spread is None:
+    lowest, highest = facts.get("reward_min"), facts.get("reward_max")
+    if spread is None and lowest is not None and highest is not None:
+        spread = highest - lowest
+    within_groups = facts.get("group_reward_std_mean")
+    if mean is None or (spread is None and within_groups is None):
         return None
-    return 0.0 if mean == 0 and spread == 0 else 1.0
+    if spread is None:
+        return 0.0 if mean == within_groups == 0 else 1.0  # groups that agree need not agree with each other
+    return 0.0 if mean <= 0 and spread == 0 else 1.0
 
 
 def steps_of_success(facts: StepFacts) -> int:
@@ -102,6 +106,7 @@ class BaseSuccessZero(Detector):
     stage = 1
     severity = Status.FAIL
     series = ("success_rate",)
+    judges_once = True
     knobs = (
         Knob("threshold", 0.01, "success rate under which the start counts as without success"),
         Knob("rollouts", 256, "first train rollouts that are judged"),
@@ -123,7 +128,8 @@ class BaseSuccessZero(Detector):
             "20 steps. The same is asked of each family and tier, as a warning, while the run as a whole does "
             "succeed: a hard tier may be meant to wait. Without rollouts the trainer's numbers of the first 8 "
             "steps are taken. What counts as a success is said beside the success rate; where the run does not "
-            "say it and the upper half of the reward range is taken for it, this is a warning as well."
+            "say it and the upper half of the reward range is taken for it, this is a warning as well. Rewards of "
+            "more than two values of which the run does not say what a success is are never called well by it."
         ),
         try_next=(
             "Stop here: no setting further down can replace successes that never happen",
@@ -153,6 +159,10 @@ class BaseSuccessZero(Detector):
         self._parts: dict[tuple[str, str], Start] = {}
         """("family" or "tier", its name) → its start."""
         self._first_step: int | None = None
+        self._rate_is_logged = False
+        """By a trainer whose rollouts are not."""
+        self._empty_once = False
+        """It was judged to be without success, so that it is to be said when that is over."""
         self._enough = _Enough(self.rollouts, self.min_steps)
         self._settled = dict.fromkeys(PART_KINDS, 0)
         """Of families and tiers, the number up to which nothing is left to judge."""
@@ -162,8 +172,9 @@ class BaseSuccessZero(Detector):
         self._take(facts)
         if not self._run.judged:
             return UNKNOWN
-        status = Status.OK
+        status = Status.OK if self._empty_once or self._success_is_known(facts) else Status.UNKNOWN
         if self._run.empty:
+            self._empty_once = True
             status = Status.WARN if _success_is_assumed(facts) else Status.FAIL
         elif self._empty_parts():
             status = Status.WARN
@@ -199,6 +210,7 @@ class BaseSuccessZero(Detector):
         batch = facts.batch
         if batch is None:
             rate = success_rate(facts)
+            self._rate_is_logged = self._rate_is_logged or facts.get("success_rate") is not None
             if rate is not None:
                 self._note(facts.step)
                 steps = steps_of_success(facts)
@@ -232,6 +244,12 @@ class BaseSuccessZero(Detector):
         self._settled[kind] = sum(
             1 for _ in takewhile(lambda start: start is not None and start.settled, starts)
         )
+
+    def _success_is_known(self, facts: StepFacts) -> bool:
+        """Not where all that earns more than the least is taken for a success: that some does proves nothing."""
+        if facts.run.success is not None:
+            return facts.get("success_rate") is not None or self._rate_is_logged or facts.scale.count > 0
+        return self._rate_is_logged if not facts.scale.count else len(facts.scale.values) <= 2
 
     def _note(self, step: int) -> None:
         """Remember the first step whose successes are known."""

@@ -13,7 +13,7 @@ from grpo_top.detectors.forms import content_components
 from grpo_top.detectors.learnable import success_rate
 from grpo_top.detectors.rules import ONE_SIDED_99, Around, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import TREND_LIMIT, Baseline, Window, significant_trend
+from grpo_top.streaming import TREND_LIMIT, Baseline, Window, robust_deviation, significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ class LengthHacking(SeriesDetector):
         Knob("threshold", 0.5, "mean correlation of reward and length within groups, over the last 20 steps"),
         Knob("min_steps", 10, "steps before a correlation counts that chance could explain"),
         Knob("growth", 0.2, "growth of the mean length over the first 5 steps"),
-        Knob("truncation", 0.3, "or share of completions that are cut over the last 20 steps"),
+        Knob("truncation", 0.3, "or share of completions that are truncated over the last 20 steps"),
         Knob("more_cut", 0.2, "and by how much that share has risen since the first 5 steps"),
         Knob("remark", 2, "times the early length from which growth that nothing else explains is remarked"),
     )
@@ -59,7 +59,7 @@ class LengthHacking(SeriesDetector):
         decides=(
             "Takes the correlation of reward and length within groups, which removes what tasks differ in, "
             "as a mean over the last 20 steps. Fires above `threshold`, if besides the mean length has grown "
-            "by `growth` over the first 5 steps, or `truncation` of completions are cut and that is "
+            "by `growth` over the first 5 steps, or `truncation` of completions are truncated and that is "
             "`more_cut` more than on those steps. With fewer than `min_steps` steps it fires only where a "
             "one-sided 99% bound of the correlation lies above the threshold. Where no correlation is known, "
             "it fires when the mean reward is the mean length times a constant, to half a percent, while "
@@ -162,7 +162,7 @@ class LengthHacking(SeriesDetector):
     def _unexplained(self) -> bool:
         """Whether length and reward grow together while nothing is logged that could tell why."""
         blind = not len(self._correlation) and not self._evaluated and self._proportion.fit is None
-        return blind and self._together.growth >= self.remark and self._together.climb
+        return blind and self._together.has_grown(self.remark) and self._together.climb
 
     def _grown(self) -> bool:
         """Whether answers are longer than on the first steps, or cut far more often."""
@@ -194,6 +194,10 @@ class Together:
         if not self._early.ready or not self._length.full or self._early.mean <= 0:
             return 0.0
         return float(self._length.values[-WINDOW:].mean()) / self._early.mean
+
+    def has_grown(self, times: float) -> bool:
+        """Whether the mean length is so many times that of the first rows; cheap where no single row is."""
+        return self._length.maximum > 0.99 * times * self._early.mean and self.growth >= times
 
     @property
     def climb(self) -> bool:
@@ -267,15 +271,15 @@ class LengthCollapse(SeriesDetector):
         ),
         decides=(
             "Fires when the mean length is under `threshold` of the median of the first 5 steps on `sustain` "
-            "steps running, while neither success nor held-out results have risen; where success is not "
-            "known, the components that pay for content stand for it, and last the reward. Fires too when "
-            "the mean length is under `floor` tokens while nothing is earned. Healthy runs get shorter as "
-            "well, to about 0.55 of where they began."
+            "steps running, while neither success nor held-out results have risen by more than chance; where "
+            "success is not known, the components that pay for content stand for it, and last the reward. "
+            "Fires too when the mean length is under `floor` tokens while nothing is earned. Healthy runs get "
+            "shorter as well, to about 0.55 of where they began."
         ),
         try_next=(
             "Read five answers: is the reasoning gone, or only the chatter?",
             (
-                "Look at what cut or long answers earn; a budget that is too small teaches shortness, see "
+                "Look at what truncated or long completions earn; a budget that is too small teaches shortness, see "
                 "TRUNCATION"
             ),
             (
@@ -378,8 +382,11 @@ class LengthCollapse(SeriesDetector):
 
 
 def _risen(early: Baseline, late: Window) -> bool:
+    """Whether it is higher than early on, by more than 2 standard errors of the difference of such means."""
     before, now = early.mean, late.mean
-    return now - before > RISE * max(abs(before), abs(now), 1e-9) and now - before > RISE / 10
+    noise = robust_deviation(np.diff(late.values)) / math.sqrt(2)
+    chance = 2 * noise * math.sqrt(1 / EARLY + 1 / max(len(late), 1))
+    return now - before > max(RISE * max(abs(before), abs(now), 1e-9), RISE / 10, chance)
 
 
 def _lower_bound(correlation: float, freedom: int) -> float:

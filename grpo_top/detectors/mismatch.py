@@ -38,12 +38,13 @@ class LogprobMismatch(Detector):
     severity = Status.FAIL
     series = (*MEASURES, LENGTHS)
     needs = ("logp_abs_diff",)
+    sees = frozenset({*MEASURES, LENGTHS})
     knobs = (
         Knob("kl", 0.01, "KL between sampler and trainer, in nats a token"),
         Knob("difference", 0.05, "mean absolute difference of log-probabilities, in nats a token"),
         Knob("low_ratio", 0.8, "mean importance ratio under which it is off"),
         Knob("high_ratio", 1.25, "mean importance ratio above which it is off"),
-        Knob("sample_size", 0.3, "effective sample size, as a share of the samples"),
+        Knob("sample_size", 0.3, "effective sample size, as a share of the rollouts"),
         Knob("fail", 10, "times a limit from which it is a failure"),
         Knob("sustain", 3, "consecutive steps"),
     )
@@ -67,7 +68,7 @@ class LogprobMismatch(Detector):
         ),
         try_next=(
             (
-                "Compare at one weight version: if fresh samples agree and old ones do not, it is staleness, "
+                "Compare at one policy version: if fresh rollouts agree and old ones do not, it is staleness, "
                 "see STALE_ROLLOUTS"
             ),
             (

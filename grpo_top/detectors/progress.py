@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, group_rows
 from grpo_top.detectors.rules import SeriesDetector, sustained
-from grpo_top.detectors.trainability import trainable_ratio
+from grpo_top.detectors.trainability import share_is_known, trainable_ratio
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import MAD_TO_STD, Buckets, Trend, Window, trend
 
@@ -35,17 +35,19 @@ class NoUpdate(SeriesDetector):
             "away, an adapter that is not trained, a scale that is 0."
         ),
         looks_like=(
-            "`grad_norm: 0.0` row after row beside a reward spread that is not 0; KL stays at 0; the policy is "
-            "what it was."
+            "`grad_norm: 0.0` row after row beside a reward spread that is not 0; KL stays at 0; the policy "
+            "is what it was."
         ),
         decides=(
-            "Fires when the gradient norm is exactly 0 on `sustain` steps running, each of which has trainable "
-            "groups. Where there are none, a gradient of 0 is right, and DEGENERATE_GROUPS says why."
+            "Fires when the gradient norm is exactly 0 on `sustain` steps running, each of which has "
+            "trainable groups. Where there are none, a gradient of 0 is right, and DEGENERATE_GROUPS says "
+            "why. Where groups are not logged, a mean spread within them, or a highest reward above the "
+            "lowest, stands for that."
         ),
         try_next=(
             (
-                "Count trainable parameters: an adapter that was not attached, or layers that were all frozen, show "
-                "at once"
+                "Count trainable parameters: an adapter that was not attached, or layers that were all "
+                "frozen, show at once"
             ),
             "Check that the loss mask covers the completion's tokens and not only the prompt's",
             "Follow one batch by hand: advantages, log-ratio, loss, gradient of one parameter",
@@ -78,15 +80,14 @@ class NoUpdate(SeriesDetector):
     def describe(self, facts: StepFacts) -> Details:
         """For how long, and how much there was to learn."""
         trainable = self._trainable.mean
+        known = share_is_known(facts)
+        although = f"{numbers.share(trainable)} of groups are trainable" if known else "rewards differ"
         return Details(
-            summary=(
-                f"gradient norm exactly 0 on {self._streak.length} steps running, although "
-                f"{numbers.share(trainable)} of groups are trainable"
-            ),
+            summary=f"gradient norm exactly 0 on {self._streak.length} steps running, although {although}",
             evidence={
                 "since": self._streak.since,
                 "steps": self._streak.length,
-                "trainable_ratio": trainable,
+                "trainable_ratio": trainable if known else None,
                 "last_norm_above_0": self._last_norm,
                 "loss": facts.get("loss"),
                 "learning_rate": facts.get("learning_rate"),
@@ -96,12 +97,11 @@ class NoUpdate(SeriesDetector):
 
 
 def _trainable(facts: StepFacts) -> float | None:
-    """Share of trainable groups; where it is not logged, 1 or 0 as groups have any spread on average."""
-    ratio = trainable_ratio(facts)
-    if ratio is not None:
+    """Share of trainable groups; where nothing tells of groups, 1 or 0 as rewards have any spread."""
+    ratio, lowest, highest = trainable_ratio(facts), facts.get("reward_min"), facts.get("reward_max")
+    if ratio is not None or lowest is None or highest is None:
         return ratio
-    spread = facts.get("group_reward_std_mean")
-    return None if spread is None else float(spread > 0)
+    return float(highest > lowest)
 
 
 class RewardPlateau(SeriesDetector):
@@ -118,19 +118,19 @@ class RewardPlateau(SeriesDetector):
     )
     page = Page(
         what=(
-            "The reward has not risen for a good part of the run, and its best stretch lies well back. The run "
-            "may be done, or stuck; the steps since then cost as much as those before."
+            "The reward has not risen for a good part of the run, and its best stretch lies well back. The "
+            "run may be done, or stuck; the steps since then cost as much as those before."
         ),
         looks_like="A reward curve that runs level to the right edge.",
         decides=(
-            "Remarks when the mean reward has no significant trend (Mann-Kendall at 1%) over the last `share` "
-            "of the run, `min_steps` steps or more, and the best mean over 20 steps lies `back` of the run "
-            "back; a mean that is higher than it by no more than chance explains is no better one. Of a long run "
-            "means of neighbouring steps are compared."
+            "Remarks when the mean reward has no significant trend (Mann-Kendall at 1%) over the last "
+            "`share` of the run, `min_steps` steps or more, and the best mean over 20 steps lies `back` of "
+            "the run back; a mean that is higher than it by no more than chance explains is no better one. "
+            "Of a long run means of neighbouring steps are compared."
         ),
         try_next=(
             "Select a checkpoint on held-out tasks; the training reward only says that something levelled off",
-            "See the stages above this one: flat groups, sparse successes and saturation are the usual reasons",
+            "See the stages above this one: zero-variance groups, sparse successes and saturation are usual reasons",
             "If the reward is far from its top and groups still disagree, look at KL (pinned?) and learning rate",
             "Change one thing, and give it as many steps as the plateau has lasted",
         ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
+from grpo_top.detectors.base import ROLLOUTS, UNKNOWN, Details, Detector, Knob, Page, Verdict
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow
 
@@ -31,6 +31,7 @@ class NondeterministicReplay(Detector):
     stage = 4
     severity = Status.WARN
     series = ("seed", "policy_version")
+    sees = frozenset({ROLLOUTS})
     knobs = (Knob("pairs", 3, "pairs over the last 20 steps that ought to be equal and are not"),)
     page = Page(
         what=(
@@ -45,7 +46,7 @@ class NondeterministicReplay(Detector):
         decides=(
             "Keeps what the last 20 steps gave for each task, seed, policy version and sampling config. "
             "Fires at `pairs` pairs that differ. Groups whose rollouts all carry one seed are left out: "
-            "there the seed belongs to the request, and the engine derives another one for each sample. "
+            "there the seed belongs to the request, and the engine derives another one for each completion. "
             "Without seeds and versions in the log it cannot judge."
         ),
         try_next=(

@@ -8,6 +8,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors.base import (
+    ROLLOUTS,
     UNKNOWN,
     Details,
     Detector,
@@ -50,11 +51,12 @@ class RewardStreak(Detector):
     severity = Status.FAIL
     series = ("reward_mean", "distinct_texts_mean")
     needs = ("rollouts", "distinct_texts_mean")
+    sees = frozenset({ROLLOUTS})
     knobs = (
         Knob("threshold", 64, "consecutive train rollouts with one identical reward"),
         Knob("groups", 8, "groups that they are spread over, at least"),
         Knob(
-            "flat_before", 0.5, "share of groups without spread before, from which the streak came by and by"
+            "flat_before", 0.5, "share of zero-variance groups before, from which the streak came by and by"
         ),
         Knob(
             "near_top", 0.8, "place in the reward range before, from which a streak at its top is a success"
@@ -74,10 +76,11 @@ class RewardStreak(Detector):
         decides=(
             "Fires once all train rollouts of the last steps, `threshold` of them or more over `groups` groups, "
             "have one identical reward while half of a step's groups hold different texts. It has to come at a stroke: "
-            "where half of the groups had no spread before (`flat_before`), or where the reward is the top of its "
-            "range, the steps before were already at `near_top` of it, and a policy that fails half as often as then "
-            "could earn it that often in a row (0.1%), or texts turned into copies, the policy got there by itself, "
-            "and DEGENERATE_GROUPS or SATURATED_REWARD says so. Judged by whole steps, so that the order of the log "
+            "where half of the groups had no spread before (`flat_before`), where texts turned into copies as the "
+            "streak began, or where the reward is the top of its range, the steps before were already at `near_top` "
+            "of it, and a policy that fails half as often as then could earn it that often in a row (0.1%), the "
+            "policy or its sampler got there by itself, and DEGENERATE_GROUPS, LOW_DIVERSITY or SATURATED_REWARD "
+            "says so. Judged by whole steps, so that the order of the log "
             "does not matter."
         ),
         try_next=(
@@ -116,7 +119,8 @@ class RewardStreak(Detector):
         self._groups = Streak()
         self._reward = 0.0
         self._texts: set[int] = set()
-        self._texts_differ = False
+        self._texts_differ = self._narrowed = False
+        """Whether texts of a group differ, and whether they turned into copies as the streak began."""
         self._before = Window(5)
         """Mean rewards of the last steps that had more than one reward."""
         self._flat, self._top, self._copies = Window(5), Window(5), Window(5)
@@ -147,6 +151,9 @@ class RewardStreak(Detector):
         if batch.distinct_texts is None:
             return UNKNOWN
         if same:
+            if not self._rollouts.length and len(self._copies):
+                copies = facts.get("duplicate_frac") or 0.0
+                self._narrowed = copies - self._copies.mean >= NARROWED
             self._reward = float(rewards[0])
             self._texts_differ |= int(np.count_nonzero(batch.distinct_texts > 1)) >= DIFFERENT * batch.groups
             if len(self._texts) < TEXTS_COUNTED:
@@ -165,16 +172,14 @@ class RewardStreak(Detector):
         """Whether the steps before had lost their spread already, or had nearly reached the top where it is."""
         if not len(self._before):
             return False
-        if self._flat.mean >= self.flat_before:
+        if self._flat.mean >= self.flat_before or self._narrowed:
             return True
         limits = facts.scale.range(facts.run)
         if limits is None or limits[1] <= limits[0] or self._reward < limits[1] - 1e-9:
             return False
         near = (self._before.mean - limits[0]) / (limits[1] - limits[0]) >= self.near_top
         in_a_row = min(self._rollouts.length, STEPS_OF_CHANCE * max(self.threshold, rollouts))
-        chance = ((1 + self._top.mean) / 2) ** in_a_row >= CHANCE
-        narrowed = (facts.get("duplicate_frac") or 0.0) - self._copies.mean >= NARROWED
-        return near and (chance or narrowed)
+        return near and ((1 + self._top.mean) / 2) ** in_a_row >= CHANCE
 
     def describe(self, facts: StepFacts) -> Details:
         """How long the streak is, over how many texts, and what the verifier still says."""
@@ -221,6 +226,7 @@ class VerifierErrors(Detector):
     stage = 2
     severity = Status.FAIL
     series = ("verifier_error_rate",)
+    sees = frozenset({ROLLOUTS})
     knobs = (
         Knob("threshold", 0.02, "share of the last 20 steps' rollouts with a verifier error"),
         Knob("least", 5, "such rollouts among them, at least"),
@@ -232,7 +238,7 @@ class VerifierErrors(Detector):
             "time out more often, not even at random."
         ),
         looks_like=(
-            "Errors beside raw verifier output; groups that are flat at 0 next to groups as usual; the reward "
+            "Errors beside raw verifier output; zero-variance groups at 0 next to groups as usual; the reward "
             "sinks by about the share of errors while completions read as before."
         ),
         decides=(

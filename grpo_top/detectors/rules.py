@@ -39,6 +39,12 @@ class SeriesDetector(Detector):
     _verdict: Verdict = UNKNOWN
     _rows: tuple[int, ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "sees" not in cls.__dict__:
+            led = cls.observe is SeriesDetector.observe and hasattr(cls, "series")
+            cls.sees = frozenset(cls.series[:1]) if led else None
+
     def observe(self, facts: StepFacts) -> Verdict:
         """Judge the step where it carries the leading series, else repeat what was said last."""
         value = facts.get(self.series[0])
@@ -147,6 +153,29 @@ class StreakShare:
         if not self._items or self._items >= enough:
             return True
         return lower_bound(self._hits / self._items, round(self._items), OF_MANY_STEPS) > limit
+
+
+class RewardSpan:
+    """The range of rewards as far as a trainer's numbers tell: means and deviations, lowest and highest."""
+
+    def __init__(self) -> None:
+        self._low, self._high = math.inf, -math.inf
+
+    def add(self, mean: float, facts: StepFacts) -> None:
+        """Take a step's mean reward in, and what else it tells of its rewards."""
+        spread, lowest, highest = facts.get("reward_std"), facts.get("reward_min"), facts.get("reward_max")
+        around = mean - (spread or 0.0), mean + (spread or 0.0)
+        self._low = min(self._low, around[0], mean if lowest is None else lowest)
+        self._high = max(self._high, around[1], mean if highest is None else highest)
+
+    @property
+    def limits(self) -> tuple[float, float] | None:
+        """Its ends, at least 1 apart where everything lies within 0 and 1; None where nothing is known."""
+        if self._low > self._high:
+            return None
+        within_unit = self._low >= -1.0 and self._high <= 2.0
+        low, high = (min(self._low, 0.0), max(self._high, 1.0)) if within_unit else (self._low, self._high)
+        return (low, high) if low < high else None
 
 
 def lower_bound(share: float, items: int, z: float = ONE_SIDED_99) -> float:

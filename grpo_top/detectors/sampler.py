@@ -13,7 +13,7 @@ from grpo_top.detectors.inferred import Copies, HardStop
 from grpo_top.detectors.rules import Around, budget_of
 from grpo_top.detectors.servers import ServerDefaults, same
 from grpo_top.records import SAMPLING_ORDER
-from grpo_top.snapshot import Status
+from grpo_top.snapshot import WINDOW, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,8 @@ FEW_BUDGETS = 2
 """A step with more different `max_tokens` than this holds budgets of single requests, not settings of samplers."""
 MOST_REQUESTS = 0.5
 """Share of an engine's requests that must differ where evaluations, which sample as they like, are among them."""
+FORGOTTEN = 2 * WINDOW
+"""Batches without a setting from which on what it last was says nothing of what it is."""
 ROWS_OF_ONSET = 25
 """Rollouts that prove it are the first ones, at most this many, then those of the newest step."""
 
@@ -111,7 +113,7 @@ class SamplerDrift(Detector):
     knobs = (
         Knob("share", 0.01, "share of a step's rollouts that must be sampled otherwise"),
         Knob("sustain", 1, "steps on which a setting must differ"),
-        Knob("stop_cut", 16, "inferred: completions that are cut at one length below the budget"),
+        Knob("stop_cut", 16, "inferred: completions that are truncated at one length below the budget"),
         Knob("stop_steps", 3, "inferred: steps that hold such completions"),
     )
     page = Page(
@@ -141,7 +143,7 @@ class SamplerDrift(Detector):
             "the setting, or the trainer is known to pass it with each request, the default does not matter: that "
             "is a remark. From the engine's histogram of max_tokens it "
             "fails when no request may have asked for the intended one.\n\n"
-            "Two things are inferred. Completions that are all cut at one length below the intended "
+            "Two things are inferred. Completions that are all truncated at one length below the intended "
             "max_tokens, with none longer, mean that another budget is in force: fail at `stop_cut` of them "
             "over `stop_steps` steps. Where no sampling config is logged at all, groups that turn into "
             "copies of one text while the policy's entropy leaves a choice over that length were not sampled "
@@ -183,7 +185,9 @@ class SamplerDrift(Detector):
         self._first_step: int | None = None
         self._compared: tuple[list[int], Sampling | None] = ([], None)
         """The configs of the newest step, and the one that was intended."""
-        self._recorded = False
+        self._recorded: dict[str, int] = {}
+        """Setting that rollouts carry → the last batch of them that did."""
+        self._batches = 0
         self._evaluates = False
         """Whether the run evaluates, so that an engine's requests are not all from training."""
         self._stop = HardStop()
@@ -230,8 +234,9 @@ class SamplerDrift(Detector):
             if requests is not None and (batch is requests or not configs):
                 configs, batch = _configs(requests), requests
                 share = max(share, MOST_REQUESTS) if self._evaluates else share
-            self._recorded = self._recorded or bool(configs)
             recorded.update(*(config.sampling for config in configs))
+            self._batches += 1
+            self._recorded |= dict.fromkeys(recorded, self._batches)
             for name in self._worth_comparing(configs, facts):
                 self._compare(name, configs, batch, facts, share)
         if not self._recorded:
@@ -273,7 +278,12 @@ class SamplerDrift(Detector):
             enough = self._stop.cut >= self.stop_cut and self._stop.steps >= self.stop_steps
             status = Status.FAIL if enough else Status.WATCH
             return Verdict(status, self._stop.length, budget_of(facts), self._stop.since)
-        return OK if self._recorded else self._copies.verdict()
+        if not self._recorded:
+            return self._copies.verdict()
+        # A setting that is intended and on no rollout may be another one: what is compared does not speak for it.
+        intended = facts.run.sampling or self._recorded
+        newest = min(self._recorded.get(name, -FORGOTTEN) for name in intended)
+        return OK if self._batches - newest < FORGOTTEN else UNKNOWN
 
     def _worth_comparing(self, configs: list[Config], facts: StepFacts) -> tuple[str, ...]:
         """The settings to compare: none where all is as on the step before, and that was as it should be."""
@@ -368,7 +378,7 @@ class SamplerDrift(Detector):
         if facts.batch is not None:
             rows = some_rows(facts.batch, facts.batch.column("completion_tokens") == stop.length)
         return Details(
-            f"{cut} completions are cut at {length} tokens and none is longer, {numbers.count(budget)} intended",
+            f"{cut} completions are truncated at {length} tokens and none is longer, {numbers.count(budget)} intended",
             {
                 "settings": [row],
                 "inferred_from": "the length of cut completions",

@@ -34,14 +34,16 @@ class StaleRollouts(Detector):
     severity = Status.FAIL
     series = ("version_lag_max", "version_lag_mean", "version_lag_min", "stale_dropped")
     needs = ("version_lag_max",)
+    sees = frozenset({"version_lag_max", "version_lag_mean", "stale_dropped"})
     knobs = (
         Knob("tolerance", TOLERANCE, "versions of lag that are tolerated where the run declares no number"),
         Knob("sustain", 3, "consecutive steps above it"),
-        Knob("dropped", 0.2, "share of the last 20 steps' steps on which stale samples are dropped"),
+        Knob("often", 0.2, "or share of the last 20 steps above it, where the tolerance is the run's own"),
+        Knob("dropped", 0.2, "share of the last 20 steps on which stale rollouts are dropped"),
     )
     page = Page(
         what=(
-            "The trainer learns from samples of a policy that it has left behind. Within the tolerance that "
+            "The trainer learns from rollouts of a policy that it has left behind. Within the tolerance that "
             "is a choice: asynchronous training buys speed with it. Beyond it the update is made for another "
             "policy than the one it is applied to, and the reward curve goes flat or uneasy without a cause "
             "in sight."
@@ -53,15 +55,16 @@ class StaleRollouts(Detector):
         decides=(
             "Compares the lag of the stalest rollout of each step, or the mean where only that is logged, "
             "with the run's tolerance. Fires above it on `sustain` steps running: fail where the tolerance "
-            "is the run's own, warn where it is `tolerance`, which nobody chose. Fires too when stale "
-            "samples are dropped on `dropped` of the last 20 steps. A negative lag is a fault of the log, "
+            "is the run's own, warn where it is `tolerance`, which nobody chose. Fires too when `often` of the "
+            "last 20 steps are above the run's own tolerance, by fits and starts, and when stale "
+            "rollouts are dropped on `dropped` of the last 20 steps. A negative lag is a fault of the log, "
             "since no sampler is ahead of its trainer: that is a remark. Where rollouts carry no versions, those "
             "that watched samplers say are compared: with each other, and with the step where they count steps."
         ),
         try_next=(
             "Look whether lag grows by one a step; then weights do not arrive at all, see WEIGHT_SYNC_STUCK",
             "Sync weights more often, or let fewer batches be generated ahead",
-            "Add samplers, or cut the longest rollouts, until generation keeps up with training",
+            "Add samplers, or limit the longest rollouts, until generation keeps up with training",
             (
                 "If more lag is meant, declare version_lag_tolerance, and check that the importance "
                 "correction is switched on"
@@ -75,12 +78,14 @@ class StaleRollouts(Detector):
     )
     tolerance: float
     sustain: float
+    often: float
     dropped: float
 
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._stale, self._negative = Streak(), Streak()
-        self._drops = ShareWindow(WINDOW)
+        self._above, self._drops = ShareWindow(WINDOW), ShareWindow(WINDOW)
+        """Steps above the tolerance, and steps on which stale rollouts were dropped."""
         self._lag: float | None = None
         self._verdict = UNKNOWN
         self._rows: tuple[int, ...] = ()
@@ -91,9 +96,9 @@ class StaleRollouts(Detector):
         lag, lowest, dropped = facts.get(name), facts.get("version_lag_min"), facts.get("stale_dropped")
         if lag is not None:
             self._lag = lag
-            self._stale.update(
-                lag > tolerance_of(facts.run, self.tolerance), facts.step, facts.stands_for(name)
-            )
+            above = lag > tolerance_of(facts.run, self.tolerance)
+            self._stale.update(above, facts.step, facts.stands_for(name))
+            self._above.add(above, 1, facts.step)
             self._negative.update((lag if lowest is None else lowest) < 0, facts.step)
         if dropped is not None:
             self._drops.add(dropped > 0, 1, facts.step)
@@ -108,9 +113,12 @@ class StaleRollouts(Detector):
         if self._stale.length >= self.sustain:
             told = "declared" if facts.run.version_lag_tolerance is not None else "the default"
             parts.append(f"lag {self._lag:.3g}, tolerance {tolerance:g} ({told})")
+        elif self._too_often(facts.run):
+            steps = numbers.part_of(self._above.hits, self._above.items)
+            parts.append(f"lag above the declared tolerance of {tolerance:g} on {steps} steps")
         if self._drops_too_much():
             parts.append(
-                f"stale samples dropped on {numbers.part_of(self._drops.hits, self._drops.items)} steps"
+                f"stale rollouts dropped on {numbers.part_of(self._drops.hits, self._drops.items)} steps"
             )
         if not parts:
             parts.append("lag below 0: the log counts versions of sampler and trainer differently")
@@ -136,6 +144,8 @@ class StaleRollouts(Detector):
         if self._stale.length >= self.sustain:
             status = Status.WARN if run.version_lag_tolerance is None else Status.FAIL
             return Verdict(status, self._lag, tolerance, self._stale.since)
+        if self._too_often(run):
+            return Verdict(Status.FAIL, self._above.share, self.often, self._above.first_hit)
         if self._drops_too_much():
             return Verdict(Status.WARN, self._drops.share, self.dropped, self._drops.first_hit)
         if self._negative.length >= self.sustain:
@@ -147,6 +157,11 @@ class StaleRollouts(Detector):
         return Verdict(
             Status.WATCH if self._stale.length else Status.OK, self._lag, tolerance, self._stale.since
         )
+
+    def _too_often(self, run: RunState) -> bool:
+        if run.version_lag_tolerance is None:
+            return False
+        return self._above.hits > self.sustain and self._above.share >= self.often
 
     def _drops_too_much(self) -> bool:
         return self._drops.hits >= self.sustain and self._drops.share >= self.dropped

@@ -68,7 +68,7 @@ class LowDiversity(SeriesDetector):
     )
     page = Page(
         what=(
-            "The completions of a group are copies of each other. Eight copies are one sample that was paid "
+            "The completions of a group are copies of each other. Eight copies are one completion that was paid "
             "for eight times: they earn one reward, and where rewards agree there is no advantage. The "
             "effective group size is the number of different texts, not the number of rollouts."
         ),
@@ -82,7 +82,7 @@ class LowDiversity(SeriesDetector):
             "or more, above `threshold` where it is shorter or its length is not known, for `sustain` steps "
             "that carry rollouts. Short answers repeat by nature: healthy runs of nine-token answers reach "
             "0.74 in groups of 8. In larger groups a text meets more others, and what is above the limit there by "
-            "no more than that is a watch while fewer than 40% of the groups are flat. "
+            "no more than that is a watch while fewer than 40% of the groups are zero-variance. "
             "Long ones never do, so one step of `copies_rollouts` or more rollouts of which `copies` "
             "are duplicates fires by itself, unless its answers are known to be short."
         ),
@@ -192,7 +192,7 @@ class RepetitionLoops(SeriesDetector):
     page = Page(
         what=(
             "Completions run into a loop. Their tail says one span of text over and over until the budget "
-            "ends it. Such a rollout is cut off, earns what a cut text earns, and teaches the policy about "
+            "ends it. Such a rollout is truncated, earns what a truncated one earns, and teaches the policy about "
             "budgets rather than about the task."
         ),
         looks_like=(
@@ -289,11 +289,11 @@ class Gibberish(SeriesDetector):
                 "Decode some token ids by hand with the model's own tokenizer, to tell a broken policy from "
                 "a broken log"
             ),
-            "Go back to the last checkpoint whose samples read well",
+            "Go back to the last checkpoint whose completions read well",
         ),
         mistaken_for=(
             "Code, formulae and languages with other scripts: these are letters and symbols of a kind that "
-            "the measure knows. Text that was cut in the middle of a character is one odd character, not "
+            "the measure knows. Text that ends in the middle of a character is one odd character, not "
             "many."
         ),
         related=(

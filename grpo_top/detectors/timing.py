@@ -82,7 +82,7 @@ class LogStalled(Detector):
     def describe(self, facts: StepFacts) -> Details:
         """How long it has been silent, and how long a step takes."""
         usual = self._step_times.median
-        silent, step = numbers.seconds(self._idle), numbers.seconds(usual)
+        silent, step = numbers.seconds(self._idle), numbers.pace(usual)
         return Details(
             summary=f"no new record for {silent}, a step takes {step}; last step {facts.step}",
             evidence={"silent_seconds": self._idle, "step_seconds": usual, "last_step": facts.step},
@@ -152,7 +152,7 @@ class StepTimeRot(Detector):
         """Early against late."""
         early, late = self._early.median, self._late.median
         return Details(
-            summary=f"a step takes {numbers.seconds(late)}, {numbers.seconds(early)} early in the run",
+            summary=f"a step takes {numbers.pace(late)}, {numbers.pace(early)} early in the run",
             evidence={
                 "step": facts.step,
                 "early_seconds": early,

@@ -20,11 +20,46 @@ LONG_TOKENS = 64
 """Median completion from which copies of one text are not to be expected."""
 
 
+def flat_share(facts: StepFacts) -> float | None:
+    """Share of groups without variance: as logged, else the least that their mean spread allows.
+
+    A mean spread of 0 is that of groups that are all flat; any other may be that of groups of which none is.
+    """
+    flat, spread = facts.get("zero_variance_group_frac"), facts.get("group_reward_std_mean")
+    return flat if flat is not None or spread is None else float(spread == 0)
+
+
+def share_is_known(facts: StepFacts) -> bool:
+    """Whether the share of groups without variance is logged, under either name, and not only bounded by a spread."""
+    return facts.get("zero_variance_group_frac") is not None or facts.get("trainable_ratio") is not None
+
+
 def trainable_ratio(facts: StepFacts) -> float | None:
     """Trainable groups over groups submitted: as logged, else what the groups without variance leave."""
-    ratio = facts.get("trainable_ratio")
-    flat = facts.get("zero_variance_group_frac")
+    ratio, flat = facts.get("trainable_ratio"), flat_share(facts)
     return ratio if ratio is not None or flat is None else 1.0 - flat
+
+
+class GroupCount:
+    """How many groups a step holds: as known, else as the finest share that was ever logged tells; 1 until then."""
+
+    def __init__(self) -> None:
+        self._finest = 1.0
+
+    def add(self, share: float, facts: StepFacts) -> int:
+        """Take a step's share of its groups in; how many there are."""
+        groups = facts.get("groups")
+        if groups is not None:
+            return int(groups)
+        fraction = min(share, 1 - share)
+        if fraction > 1e-9:
+            self._finest = min(self._finest, fraction)
+        return round(1 / self._finest)
+
+
+def unless_well(verdict: Verdict) -> Verdict:
+    """What is said of a share of which only a bound is known: that it is bad, never that it is good."""
+    return verdict if verdict.status > Status.OK else verdict._replace(status=Status.UNKNOWN)
 
 
 class TrainabilityDetector(SeriesDetector):
@@ -36,13 +71,15 @@ class TrainabilityDetector(SeriesDetector):
         """Judge the step where it carries the share, else repeat what was said last."""
         value = trainable_ratio(facts)
         if value is not None:
-            self._verdict = self.judge(value, facts)
+            verdict = self.judge(value, facts)
+            self._verdict = verdict if share_is_known(facts) else unless_well(verdict)
         return self._verdict
 
     @staticmethod
     def stands_for(facts: StepFacts) -> int:
         """Steps that the share averages over."""
-        return max(facts.stands_for("trainable_ratio"), facts.stands_for("zero_variance_group_frac"))
+        names = ("trainable_ratio", "zero_variance_group_frac", "group_reward_std_mean")
+        return max(map(facts.stands_for, names)) if facts.gaps else 1
 
 
 class LowTrainability(TrainabilityDetector):
@@ -58,7 +95,7 @@ class LowTrainability(TrainabilityDetector):
     )
     page = Page(
         what=(
-            "Of all groups that this run has sampled, few could be learned from. Each group that is flat costs "
+            "Of all groups that this run has sampled, few could be learned from. A zero-variance group costs "
             "as much to generate and to score as one that is not, so most of the run's time went into batches "
             "that were thrown away. A healthy run uses well more than 30% of its groups."
         ),
@@ -70,16 +107,16 @@ class LowTrainability(TrainabilityDetector):
         ),
         try_next=(
             (
-                "Find the components that never differ (UNIFORM_COMPONENT) and the prompts that are flat "
+                "Find the components that never differ (UNIFORM_COMPONENT) and the prompts whose groups never do "
                 "(DEGENERATE_GROUPS)"
             ),
             (
                 "Weight the reward towards components that are continuous (overlap, distance, partial credit) and "
-                "away from all-or-nothing ones"
+                "away from all-or-nothing ones; several that are spread differently seldom agree all at once"
             ),
             "Grade penalties too: −1 or 0 is as coarse as 0 or 1",
             "Sample more rollouts a group, or sample more prompts than needed and keep the groups with spread",
-            "Check the prompt itself: one that leaves no room to answer differently makes flat groups",
+            "Check the prompt itself: one that leaves no room to answer differently makes zero-variance groups",
         ),
         mistaken_for="The first steps of a run whose format is not learned yet: it clears as the format comes.",
         related=("DEGENERATE_GROUPS", "UNIFORM_COMPONENT", "TRAINABILITY_DECLINE", "SPARSE_REWARD"),
@@ -158,6 +195,7 @@ class TrainabilityDecline(TrainabilityDetector):
             "If it fell: see whether groups now all fail; then tasks became harder, or the policy worse",
             "Make the success threshold move with the policy, so that good enough becomes better than before",
             "If texts became alike, keep diversity up: temperature, entropy term, KL to the reference",
+            "Stop where next to nothing is trainable any more: further steps cost, and teach nothing",
         ),
         mistaken_for="A batch whose number of groups shrinks, so that the share is a matter of chance.",
         related=("DEGENERATE_GROUPS", "SATURATED_REWARD", "ENTROPY_COLLAPSE", "LOW_DIVERSITY"),
@@ -177,6 +215,8 @@ class TrainabilityDecline(TrainabilityDetector):
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Well below its best, and falling; the trend is tested only past the limit."""
+        if not share_is_known(facts):
+            return UNKNOWN
         self._late.add(value, facts.step, self.stands_for(facts))
         self._series.add(value, facts.step)
         if not self._late.full:
@@ -240,7 +280,8 @@ class NoTrainableGroups(TrainabilityDetector):
             "a single such step is watched, save where its groups hold one text each, long or of unknown length, "
             "over `copies` rollouts or more: chance does not do that. In a log without rollouts the number of "
             "groups is taken from the finest share that the trainer ever logged, so that one group a step needs "
-            "`groups` steps."
+            "`groups` steps. Where no share is logged, a mean spread within groups of exactly 0 is that of a step "
+            "without one."
         ),
         try_next=(
             "Sample more rollouts a prompt: the quickest remedy, if the policy succeeds sometimes",
@@ -258,20 +299,15 @@ class NoTrainableGroups(TrainabilityDetector):
     def __init__(self, settings: Mapping[str, float]) -> None:
         super().__init__(settings)
         self._steps, self._flat_groups = Streak(), Streak()
-        self._finest = 1.0
+        self._groups = GroupCount()
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Count steps without a trainable group, and the groups that they hold."""
-        groups = facts.get("groups")
-        if groups is None:
-            fraction = min(value, 1 - value)
-            if fraction > 1e-9:
-                self._finest = min(self._finest, fraction)
-            groups = round(1 / self._finest)
+        groups = self._groups.add(value, facts)
         steps = self.stands_for(facts)
         none = value <= 1e-9
         length = self._steps.update(none, facts.step, steps)
-        held = self._flat_groups.update(none, facts.step, int(groups) * steps)
+        held = self._flat_groups.update(none, facts.step, groups * steps)
         status = Status.WATCH if none else Status.OK
         if none and ((length >= self.sustain and held >= self.groups) or self._are_copies(facts)):
             status = Status.FAIL

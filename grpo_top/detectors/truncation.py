@@ -35,41 +35,43 @@ class Truncation(SeriesDetector):
     series = ("truncation_rate", "completion_tokens_mean")
     needs = ("truncation_rate",)
     knobs = (
-        Knob("threshold", 0.1, "share of a step's completions that are cut"),
+        Knob("threshold", 0.1, "share of a step's completions that are truncated"),
         Knob("fail", 0.3, "share above which it is a failure"),
         Knob("sustain", 5, "consecutive steps"),
     )
     page = Page(
         what=(
-            "Completions hit the token budget. What was cut earns what an unfinished answer earns, mostly "
-            "nothing, and so the policy is taught to be short rather than to be right. Where many are cut, "
-            "whole groups agree on failure and teach nothing."
+            "Completions hit the token budget and are truncated. Such a one earns what an unfinished answer "
+            "earns, mostly nothing, and so the policy is taught to be short rather than to be right. Where "
+            "many are truncated, whole groups agree on failure and teach nothing."
         ),
         looks_like=(
             "The truncation line stands above its limit, the longest completions sit exactly on the budget, "
-            "and rewards of cut completions are all low."
+            "and rewards of truncated completions are all low."
         ),
         decides=(
-            "Warns when more than `threshold` of a step's completions are cut on `sustain` steps running, "
-            "fails above `fail`. Where steps are small the rollouts of these steps must besides be more than chance "
-            "makes of a share below the limit: of 8 rollouts one is often cut. In a log without rollouts their number "
-            "is taken from the finest difference between shares, 8 a step at least. A step counts as cut altogether "
-            "where no rate is logged but the mean length is 98% or more of the intended max_tokens. A base model "
-            "that runs long at first clears this by itself."
+            "Warns when more than `threshold` of a step's completions are truncated on `sustain` steps "
+            "running, fails above `fail`. Where steps are small the rollouts of these steps must besides be "
+            "more than chance makes of a share below the limit: of 8 rollouts one is often truncated. In a "
+            "log without rollouts their number is taken from the finest difference between shares, 8 a step "
+            "at least. A step counts as truncated altogether where no rate is logged but the mean length is "
+            "98% or more of the intended max_tokens. A base model that runs long at first clears this by "
+            "itself."
         ),
         try_next=(
             "Check that the deployed max_tokens is the intended one, see SAMPLER_DRIFT",
             (
-                "Read the tails of three cut completions: an answer that was nearly there needs budget, a "
-                "loop does not"
+                "Read the tails of three truncated completions: an answer that was nearly there needs "
+                "budget, a loop does not"
             ),
             "Raise the budget, or ask for shorter answers in the prompt",
-            "Mask cut completions out of the loss, so that they teach neither length nor failure",
+            "Mask truncated completions out of the loss, so that they teach neither length nor failure",
             "Take tasks that need more than the budget out of the mixture until it can be raised",
         ),
         mistaken_for=(
-            "Parse failures: a missing closing tag is often only a cut answer. Loops, which no budget is "
-            "large enough for: see REPETITION_LOOPS."
+            "Parse failures: a missing closing tag is often only a truncated completion. Loops, which no "
+            "budget is large enough for: see REPETITION_LOOPS. An episode that hung and was written down as "
+            "truncated: see TERMINATION_SHIFT."
         ),
         related=(
             "PARSE_FAILURES",
@@ -103,8 +105,9 @@ class Truncation(SeriesDetector):
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare a step's share of cut completions with both limits."""
         steps = facts.stands_for("truncation_rate")
-        apart = (abs(value - other) for other in (0.0, 1.0, self._rate))
-        self._finest = min([self._finest, *(difference for difference in apart if difference > 1e-6)])
+        for other in (0.0, 1.0, self._rate):
+            if 1e-6 < abs(value - other) < self._finest:
+                self._finest = abs(value - other)
         self._rate = value
         known = facts.get("rollouts")
         rollouts = max(1 / self._finest, LEAST_ROLLOUTS * steps) if known is None else known
@@ -123,7 +126,7 @@ class Truncation(SeriesDetector):
         failing = self._fails()
         limit = self.fail if failing else self.threshold
         budget = budget_of(facts)
-        summary = f"{numbers.share(self._rate)} of completions are cut, limit {numbers.share(limit)}"
+        summary = f"{numbers.share(self._rate)} of completions are truncated, limit {numbers.share(limit)}"
         if budget is not None:
             summary += f", budget {numbers.count(budget)} tokens"
         summary += self._parts.words()

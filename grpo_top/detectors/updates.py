@@ -45,7 +45,7 @@ class ClipSaturation(SeriesDetector):
                 "Check that sampler and trainer agree on log-probabilities: a mismatch fills the clip at "
                 "once, see LOGPROB_MISMATCH"
             ),
-            "Check how old the samples are, see STALE_ROLLOUTS",
+            "Check how old the rollouts are, see STALE_ROLLOUTS",
             "Lower the learning rate, or do fewer updates on one batch",
             "Only then widen the bounds",
         ),
@@ -108,7 +108,7 @@ class GradSpikes(SeriesDetector):
             "Fires when the gradient norm was above `times` the median of the steps before on `spikes` steps "
             "of the last 20, or above `far` times it on as many of the last `far_steps`, once `min_steps` "
             "gradients that are not 0 are known. Steps without a gradient "
-            "are left out of the median, so that a run of flat groups does not make every other step a "
+            "are left out of the median, so that a stretch of zero-variance groups does not make every other step a "
             "spike."
         ),
         try_next=(
@@ -188,4 +188,4 @@ class GradSpikes(SeriesDetector):
         )
 
     def _spikes(self) -> list[int]:
-        return self._above.where(bool)
+        return self._above.above(0.0)

@@ -13,7 +13,15 @@ from grpo_top.detectors.headroom import SaturatedReward, SparseReward
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.progress import NoUpdate, RewardPlateau
 from grpo_top.detectors.rules import Around, SeriesDetector, StreakShare, sustained
-from grpo_top.detectors.trainability import LowTrainability, NoTrainableGroups, TrainabilityDecline
+from grpo_top.detectors.trainability import (
+    GroupCount,
+    LowTrainability,
+    NoTrainableGroups,
+    TrainabilityDecline,
+    flat_share,
+    share_is_known,
+    unless_well,
+)
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Baseline, Window
 
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
 
 ENOUGH_GROUPS = 8
 """Groups over which a share of groups is taken: several steps where a step has fewer."""
+CHANCE = 1e-3
+"""Chance under which a streak of steps without spread is none."""
 FEWEST_STEPS = 5
 """Steps above the limit that it takes, however far they are above it."""
 
@@ -45,7 +55,7 @@ class DegenerateGroups(SeriesDetector):
     )
     needs = ("zero_variance_group_frac",)
     knobs = (
-        Knob("threshold", 0.4, "share of groups without variance that is too much"),
+        Knob("threshold", 0.4, "share of zero-variance groups that is too much"),
         Knob("sustain", 15, "consecutive steps above it"),
         Knob(
             "excess",
@@ -67,14 +77,16 @@ class DegenerateGroups(SeriesDetector):
             "equal bars. The spread of advantages shrinks after it (ADV_COLLAPSE measures that)."
         ),
         decides=(
-            "Fires when the share of groups without variance is above `threshold` on `sustain` consecutive "
+            "Fires when the share of zero-variance groups is above `threshold` on `sustain` consecutive "
             "steps and its mean over the last 20 steps is above it as well; a failure once that mean reaches "
             "`fail`. The farther above, the fewer steps it takes: from the fifth on it is enough that what "
             "exceeds the limit adds up to `excess`, as 15 steps at a share of 50% do. Where a step has fewer "
             "than 8 groups, the newest steps that together have 8 are taken as one, and the groups of the streak "
             "must be more than chance makes of a share below the limit, or as many as `sustain` steps of 8 hold. "
-            "A group is without variance "
-            "when the population std of its known rewards is at most 1e-8."
+            "A group is a zero-variance group when the population std of its known rewards is at most 1e-8. In a "
+            "log without rollouts a step has as many groups as the finest share that was logged tells; where no "
+            "share is logged, a mean spread within groups of exactly 0 is that of such groups alone, and any other "
+            "says nothing."
         ),
         try_next=(
             (
@@ -104,17 +116,26 @@ class DegenerateGroups(SeriesDetector):
         super().__init__(settings)
         self._excess = 0.0
         self._share = Window(ENOUGH_GROUPS)
+        self._groups = GroupCount()
         self._late = Window(WINDOW)
         self._high = StreakShare()
         self._kinds = {name: Window(WINDOW) for name in _KINDS}
         self._parts = Parts()
         self._around = Around("group_reward_std_mean", "adv_std", "zero_variance_group_frac")
 
+    def observe(self, facts: StepFacts) -> Verdict:
+        """Judge the step where it tells of its groups' spread, else repeat what was said last."""
+        share = flat_share(facts)
+        if share is not None:
+            verdict = self.judge(share, facts)
+            self._verdict = verdict if share_is_known(facts) else unless_well(verdict)
+        return self._verdict
+
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Sustained above the limit, and the late mean above it too."""
-        groups = facts.get("groups")
-        self._share.add(value, facts.step, ENOUGH_GROUPS if groups is None else int(groups))
-        steps = facts.stands_for("zero_variance_group_frac")
+        steps = max(map(facts.stands_for, ("zero_variance_group_frac", "group_reward_std_mean")))
+        groups = self._groups.add(value, facts) * steps
+        self._share.add(value, facts.step, groups)
         self._late.add(value, facts.step, steps)
         for name, share in _kinds(facts).items():
             self._kinds[name].add(share, facts.step, steps)
@@ -131,8 +152,9 @@ class DegenerateGroups(SeriesDetector):
         mean = self._late.mean
         severity = Status.FAIL if mean >= self.fail else Status.WARN
         verdict = sustained(self._high.streak, 0 if far else self.sustain, severity, mean, self.threshold)
-        sure = self._high.is_sure(self.threshold, self.sustain * ENOUGH_GROUPS)
-        if verdict.status >= Status.WARN and (mean <= self.threshold or not sure):
+        if verdict.status >= Status.WARN and (
+            mean <= self.threshold or not self._high.is_sure(self.threshold, self.sustain * ENOUGH_GROUPS)
+        ):
             return verdict._replace(status=Status.WATCH)
         return verdict
 
@@ -307,7 +329,9 @@ class RewardStdDeath(SeriesDetector):
         looks_like="The reward's std lies on the zero line; the reward curve is a ruled line.",
         decides=(
             "Fires when the std of a step's rewards is below `threshold` of the reward range, on `sustain` "
-            "consecutive steps that together hold `rollouts` rollouts. The range is the declared one, else what "
+            "consecutive steps that together hold `rollouts` rollouts, one group a step where they are not logged, "
+            "and are more than chance makes at the rate at which such steps came before. The range is the declared "
+            "one, else what "
             "was seen; in a log without rollouts the largest std seen stands for half of it. A trainer that logs the "
             "lowest and the highest reward and no std is judged by half of what lies between them."
         ),
@@ -328,6 +352,8 @@ class RewardStdDeath(SeriesDetector):
         self._largest = 0.0
         self._streak, self._rollouts = Streak(), Streak()
         self._late = Window(WINDOW)
+        self._steps = self._dead = 0
+        """Steps before the streak, and how many of them had no spread either."""
         self._around = Around("reward_std", "reward_mean")
 
     def observe(self, facts: StepFacts) -> Verdict:
@@ -348,11 +374,19 @@ class RewardStdDeath(SeriesDetector):
             self._around.mark()
         self._around.add(facts)
         self._late.add(value, facts.step)
-        self._streak.update(dead, facts.step, facts.stands_for("reward_std"))
+        steps = facts.stands_for("reward_std")
+        if not dead:
+            self._steps += self._streak.length + steps
+            self._dead += self._streak.length
+        self._streak.update(dead, facts.step, steps)
         known = facts.get("rollouts")
-        held = self._rollouts.update(dead, facts.step, int(self.rollouts if known is None else known))
+        if known is None:
+            known = (facts.run.group_size or self.rollouts) * steps
+        held = self._rollouts.update(dead, facts.step, int(known))
         share = value / scale if scale > 0 else 0.0
-        severity = Status.WARN if held >= self.rollouts else Status.WATCH
+        by_chance = ((self._dead + 1) / (self._steps + 2)) ** self._streak.length
+        sure = held >= self.rollouts and by_chance < CHANCE
+        severity = Status.WARN if sure else Status.WATCH
         return sustained(self._streak, self.sustain, severity, share, self.threshold)
 
     def describe(self, facts: StepFacts) -> Details:

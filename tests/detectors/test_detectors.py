@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from grpo_top.detectors import ALL, BY_ID, find
 from grpo_top.facts import EvalPoint, RewardScale, RunState, StepFacts
 from grpo_top.records import Success
 from grpo_top.snapshot import STAGES, Status
+from grpo_top.verdicts import Judge
 
 if TYPE_CHECKING:
     from grpo_top.detectors.base import Detector
@@ -147,3 +149,43 @@ def test_no_log_makes_it_crash_and_a_copy_goes_on_as_the_original(
             json.dumps(details.evidence, allow_nan=True)
             assert len(details.rows) <= 50
         assert verdict.value is None or not math.isnan(verdict.value) or verdict.status <= Status.OK
+
+
+@pytest.mark.parametrize(
+    "detector", [one for one in ALL if one.sees is not None], ids=lambda detector: detector.id
+)
+@given(steps=log())
+@settings(max_examples=10)
+def test_a_step_that_carries_nothing_that_it_sees_need_not_be_shown_to_it(
+    detector: type[Detector], steps: list[StepFacts]
+) -> None:
+    shown, spared, verdict = detector({}), detector({}), None
+    assert detector.sees is not None
+    for facts in steps:
+        if verdict is None or not detector.sees.isdisjoint(facts.values):
+            verdict = spared.observe(facts)
+        assert repr(shown.observe(facts)) == repr(verdict)
+
+
+@given(steps=log(), sizes=st.lists(st.integers(1, 20), min_size=1))
+@settings(max_examples=25, deadline=None)
+def test_steps_that_are_judged_together_are_judged_as_one_by_one(
+    steps: list[StepFacts], sizes: list[int]
+) -> None:
+    together, alone = Judge(ALL, {}), Judge(ALL, {})
+    for facts in steps:
+        alone.observe(facts)
+    left, size = steps, cycle(sizes)
+    while left:
+        count = min(next(size), together.room(len(left)))
+        together.observe_together(left[:count], len(left[count:]))
+        left = left[count:]
+    assert said(together) == said(alone)
+
+
+def said(judge: Judge) -> list[str]:
+    """Every verdict at every step, and every finding."""
+    rows = [
+        repr((track.id, track.status.tolist(), track.values.tolist())) for track in judge.tracks().values()
+    ]
+    return [*rows, *map(repr, judge.findings(lambda _: ()))]

@@ -73,7 +73,9 @@ def test_the_families_that_do_not_parse_and_the_rollouts_are_named(tmp_path):
 def test_answers_that_are_cut_before_their_end_send_to_the_budget_first(tmp_path):
     records = [record for step in range(1, 7) for record in unparsed(step, 3, finish_reason="length")]
 
-    assert findings(tmp_path, records)["PARSE_FAILURES"].try_next[0].startswith("If answers are cut")
+    assert (
+        findings(tmp_path, records)["PARSE_FAILURES"].try_next[0].startswith("If completions are truncated")
+    )
 
 
 # ---- FORMAT_EXPLOIT
@@ -185,7 +187,7 @@ def test_where_no_rate_is_logged_a_mean_length_at_the_budget_tells_it():
     full.show_all(completion_tokens_mean=[512.0] * 5)
 
     assert full.fired == [5]
-    assert full.summary == "100% of completions are cut, limit 30%, budget 512 tokens"
+    assert full.summary == "100% of completions are truncated, limit 30%, budget 512 tokens"
     assert set(half.show_all(completion_tokens_mean=[300.0] * 5)) == {UNKNOWN}
 
 

@@ -8,6 +8,7 @@ import pytest
 from runs import group, run_record
 from watching import Watched, finding, logged
 
+from grpo_top.flowchart import flow_chart
 from grpo_top.snapshot import Status
 
 if TYPE_CHECKING:
@@ -89,10 +90,31 @@ def test_graded_rewards_whose_success_is_only_assumed_warn(tmp_path: Path) -> No
     assert "the upper half of the declared range" in found.summary
 
 
-@pytest.mark.parametrize(("spread", "status"), [(0.0, Status.FAIL), (0.3, Status.OK)])
+@pytest.mark.parametrize(("spread", "status"), [(0.0, Status.FAIL), (0.3, Status.UNKNOWN)])
 def test_a_trainers_rewards_that_are_all_zero_are_no_success(spread: float, status: Status) -> None:
     watched = Watched("BASE_SUCCESS_ZERO").rows([{"reward_mean": 0.0, "reward_std": spread}] * 10)
     assert watched.status == status
+
+
+@pytest.mark.parametrize(
+    ("declared", "rewards", "status"),
+    [
+        ({"success": {"of": "reward", "at_least": 0.3}}, [0.1, 0.2, 0.3, 0.4], Status.OK),
+        ({}, [0.0, 1.0, 0.0, 0.0], Status.OK),
+        ({}, [0.1, 0.2, 0.3, 0.4], Status.UNKNOWN),
+    ],
+)
+def test_that_graded_rewards_earn_something_is_no_success_where_nothing_says_what_one_is(
+    declared: dict[str, object], rewards: list[float], status: Status, tmp_path: Path
+) -> None:
+    records = [
+        run_record(**declared),
+        *(row for step in range(1, 12) for row in group(step, "a", rewards * 8)),
+    ]
+    snapshot = logged(tmp_path, records)
+    assert snapshot.tracks["BASE_SUCCESS_ZERO"].status[-1] == status
+    answer = flow_chart(snapshot)[1]
+    assert ("what a success is, nothing says" in answer.says) == (answer.answer == "?") == (not status)
 
 
 def test_a_trainers_own_success_rate_is_taken_without_rollouts() -> None:

@@ -327,6 +327,17 @@ def test_a_log_that_holds_a_sample_of_the_rollouts_is_not_compared(tmp_path: Pat
     assert finding(snapshot, "LOGGED_REWARD_MISMATCH") is None
 
 
+def test_a_sample_whose_mean_length_comes_near_now_and_then_is_not_compared(tmp_path: Path) -> None:
+    start, *records = run_of(mixed, steps=40, groups=2)
+    for place, record in enumerate(records):
+        record["completion_tokens"] = 5 + place * 7 % 11
+    for step in range(1, 41):
+        own = [record["completion_tokens"] for record in records[:640] if record["step"] == step]
+        near = sum(own) / len(own) + (0.005 if step % 3 else 0.9)
+        records.append(step_record(step, reward=0.9, **{"completions/mean_length": near}))
+    assert finding(logged(tmp_path, [start, *records]), "LOGGED_REWARD_MISMATCH") is None
+
+
 def test_without_lengths_a_difference_must_be_more_than_a_samples(tmp_path: Path) -> None:
     assert finding(with_trainer(tmp_path, lambda _, mean: mean - 0.05), "LOGGED_REWARD_MISMATCH") is None
     assert finding(with_trainer(tmp_path, lambda _, mean: mean - 0.40), "LOGGED_REWARD_MISMATCH") is not None

@@ -157,7 +157,7 @@ def test_completions_that_are_all_cut_at_one_length_below_the_budget_fail_withou
     drift = findings(tmp_path, records)["SAMPLER_DRIFT"]
 
     assert drift.first_step == 3
-    assert drift.summary == "30 completions are cut at 10 tokens and none is longer, 32 intended"
+    assert drift.summary == "30 completions are truncated at 10 tokens and none is longer, 32 intended"
     assert drift.evidence["inferred_from"] == "the length of cut completions"
 
 

@@ -47,7 +47,7 @@ def test_stale_samples_that_are_dropped_on_a_fifth_of_the_steps_warn():
     once.show_all(stale_dropped=[8, *[0] * 20])
 
     assert often.fired
-    assert often.summary == "stale samples dropped on 4 of 20 steps"
+    assert often.summary == "stale rollouts dropped on 4 of 20 steps"
     assert not once.fired
 
 
