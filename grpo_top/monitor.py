@@ -11,8 +11,10 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from grpo_top.bundle import Bundle
 from grpo_top.config import from_table, over
 from grpo_top.detectors import BY_ID
+from grpo_top.earlier import Earlier
 from grpo_top.formats.fleet_queries import NO_FLEETS
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
@@ -26,13 +28,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from grpo_top.behind import Behind
+    from grpo_top.bundle import Read
     from grpo_top.config import Settings
     from grpo_top.endpoints import Endpoint
     from grpo_top.formats.fleet_queries import Fleets
     from grpo_top.grade_store import GradeStore
     from grpo_top.grades import HandScore
     from grpo_top.intake import Intake
-    from grpo_top.records import Record
     from grpo_top.remote import Part
     from grpo_top.snapshot import Snapshot
     from grpo_top.sources.http import Network
@@ -43,9 +45,15 @@ REQUEST_LOGS = frozenset({"requests", "sampling"})
 """Roles of logs whose looks at a sampler show how one request was sampled."""
 OLD_SECONDS = 60.0
 """A log whose newest record is older than this when it is opened is not known to be that of a run that goes on."""
+ENDED_SECONDS = 600.0
+"""A log whose newest record is older than this has ended as far as can be known: its last step is judged as well."""
+PICTURE_SECONDS = 0.25
+"""Between two pictures of a log that goes on growing."""
 LONGEST_HOLD = 0.1
 """Seconds for which the reading waits for a key's answer at most."""
-TOGETHER = 128
+JUDGE_SECONDS = 0.05
+"""For which steps that have been read wait to be judged together, while there is more to read."""
+TOGETHER = 64
 """Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
 
 
@@ -87,10 +95,15 @@ class Monitor(Reading):
         self.ledger = self._new_ledger()
         self._given: deque[tuple[int, HandScore]] = deque()
         """Hand scores that were given from another thread and are not taken in yet."""
-        self._gathered: list[tuple[list[Rollout], int, str]] = []
+        self._gathered: list[tuple[Sequence[Rollout], int, str]] = []
         """Rollouts that were read and are not taken in yet: with their source and writer."""
         self._gathered_rollouts = 0
         self._opened = clock()
+        self._unjudged_since = 0.0
+        self._epoch = 0
+        """See `Snapshot.epoch`."""
+        self._earlier: Earlier | None = None
+        """What was read before all was read again, until it is known where the two part."""
 
     def poll(self, seconds: float = 0.05, last: bool = False) -> bool:
         """Read for at most about `seconds`; whether anything new came. `last`: the sources have ended."""
@@ -104,11 +117,29 @@ class Monitor(Reading):
         self.ledger.version += changed
         if came or changed:
             self.ledger.last_record_time = self.newest
-        self.ledger.judge_finished()
+        if self._is_time_to_judge():
+            self.ledger.judge_finished(ended=not came and not self.unfinished and self._has_ended)
+        self._compare_with_earlier()
         if self._reference is not None and not self.unfinished and self._reference.poll(seconds):
             self.ledger.version += 1
             return True
         return came
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether nothing has been written for so long that no more is to be waited for."""
+        newest = self.ledger.last_record_time
+        return newest is not None and newest < self._clock() - ENDED_SECONDS
+
+    def _is_time_to_judge(self) -> bool:
+        """Once all is read that is there, else now and then: many steps at once are judged in less time than each."""
+        now = time.perf_counter()
+        if not self._unjudged_since:
+            self._unjudged_since = now
+        if self.unfinished and now - self._unjudged_since < JUDGE_SECONDS:
+            return False
+        self._unjudged_since = 0.0
+        return True
 
     def read_all(self) -> None:
         """Read everything that is there, to its end: nothing more will come."""
@@ -132,6 +163,8 @@ class Monitor(Reading):
             grade=self.grade,
             raw=lambda row: raw_row(history, intakes, row),
         )
+        if self._epoch or self.let_go:
+            found = replace(found, epoch=self._epoch, let_go=self.let_go)
         if self._since is not None:
             found = replace(found, run=replace(found.run, since=self._since.step))
         if self._reference is not None:
@@ -147,6 +180,7 @@ class Monitor(Reading):
     def grade(self, row: int, score: HandScore) -> str:
         """Take a hand score of a row: the next poll counts it. Why it could not be kept, else empty; any thread."""
         self._given.append((row, score))
+        self.tree.ring()
         return "" if self._grades is None else self._grades.keep(score)
 
     def watch_silence(self) -> None:
@@ -168,8 +202,23 @@ class Monitor(Reading):
         super()._start_over()
         before = self.ledger
         self._gathered, self._gathered_rollouts = [], 0
+        if self._since is not None:
+            self._since = Since(self._since.step)
+        self._epoch += 1
+        self._earlier = self._earlier or Earlier(before.table.view())
         self.ledger = self._new_ledger()
         self.ledger.version = before.version + 1
+
+    def _compare_with_earlier(self) -> None:
+        """Once all is read again, see where it goes another way than it did."""
+        if self._earlier is not None and not self.unfinished:
+            judged = self.ledger.judge.state.step
+            again = None if judged is None else self._earlier.parts_at(self.ledger.table.view(), judged)
+            if again is not None:
+                self.ledger.note_restart(again, self._earlier.reached)
+                self.ledger.judge_finished()
+            if again is not None or self._earlier.is_over:
+                self._earlier = None
 
     def _new_ledger(self) -> Ledger:
         return Ledger(self._settings, () if self._grades is None else self._grades.load())
@@ -180,11 +229,11 @@ class Monitor(Reading):
         if self._since is not None:
             self._since.begin_again(intake.number)
         if intake.rewritten or intake.claim.anew:
-            self.ledger.forget(intake.number)
+            self.ledger.forget(intake.number, intake.where)
         else:
             self.ledger.history.begin_again(intake.number)
 
-    def _take(self, intake: Intake | Endpoint | Part, records: list[Record]) -> None:
+    def _take(self, intake: Intake | Endpoint | Part, records: Sequence[Read]) -> None:
         ledger = self.ledger
         if self._since is not None:
             records = self._since.kept(intake.number, records)
@@ -199,6 +248,10 @@ class Monitor(Reading):
                 rollouts.append(record)
                 continue
             match record:
+                case Bundle():
+                    self._gather(rollouts, intake)
+                    self._gather(record, intake)
+                    rollouts = []
                 case Step():
                     ledger.add_step(record, intake.claim.writer + record.writer, intake.format.name)
                 case Run():
@@ -227,7 +280,7 @@ class Monitor(Reading):
             ledger.add_looks(looks, intake.number, intake.claim.writer)
         self._gather(rollouts, intake)
 
-    def _gather(self, rollouts: list[Rollout], intake: Intake | Endpoint | Part) -> None:
+    def _gather(self, rollouts: Sequence[Rollout], intake: Intake | Endpoint | Part) -> None:
         """Take rollouts in together with others."""
         if rollouts:
             self._gathered.append((rollouts, intake.number, intake.claim.writer))
@@ -256,36 +309,55 @@ class LiveMonitor(threading.Thread):
         self._may_read = threading.Event()
         self._may_read.set()
         self.error: BaseException | None = None
+        self.caught_up = False
+        """Whether all that was there has been read once."""
+        self._published = -1
+        """The version of the newest Snapshot, and below it when it was handed over."""
+        self._published_at = 0.0
+        self._reads_since = 0.0
+        """When the last wait ended."""
 
     def run(self) -> None:
         """Read until stopped. An error ends the reading and is kept in `error`."""
         try:
             self._on_snapshot(self.monitor.snapshot())
-            published = -1
-            last_time = 0.0
             while not self._stopping.is_set():
                 if not self._may_read.wait(LONGEST_HOLD):
                     self.go_on()
                 came = self.monitor.poll(0.01)
                 self.monitor.watch_silence()
-                now = time.monotonic()
-                version = self.monitor.ledger.version
-                if version != published and (not came or now - last_time > 0.25):
+                if self.monitor.ledger.version != self._published and self._is_time(came):
+                    self._published = self.monitor.ledger.version
                     self._on_snapshot(self.monitor.snapshot())
-                    published, last_time = version, now
-                if not came:
-                    self.monitor.tree.wait(self._poll_seconds)
-                else:
-                    self._stopping.wait(0 if self.monitor.unfinished else self._pause())
+                    self._published_at = time.monotonic()
+                self.caught_up = self.caught_up or not self.monitor.unfinished
+                self._rest(came)
         except Exception as error:
             self.error = error
 
+    def _is_time(self, came: bool) -> bool:
+        """Whether to hand a picture over: once all is read that is there, else a few times a second."""
+        if not came:
+            return True
+        begun = self._reads_since if self.monitor.unfinished else 0.0
+        return time.monotonic() - max(self._published_at, begun) > PICTURE_SECONDS
+
+    def _rest(self, came: bool) -> None:
+        """Wait for what is to be read next."""
+        if came:
+            self._stopping.wait(0 if self.monitor.unfinished else self._pause())
+        else:
+            self.monitor.wait(self._poll_seconds)
+            self._reads_since = time.monotonic()
+
     def hold(self) -> None:
         """Read nothing for a moment: whoever waits for a key's answer needs the processor more."""
+        self.monitor.in_the_way = True
         self._may_read.clear()
 
     def go_on(self) -> None:
         """Read on after `hold`; it goes on by itself after LONGEST_HOLD seconds."""
+        self.monitor.in_the_way = False
         self._may_read.set()
 
     def _pause(self) -> float:
@@ -296,5 +368,6 @@ class LiveMonitor(threading.Thread):
         """Stop reading; returns once the thread has ended."""
         self._stopping.set()
         self.go_on()
+        self.monitor.tree.ring()
         self.join(timeout=2)
         self.monitor.close()

@@ -31,7 +31,7 @@ from grpo_top.ui.app import GrpoTop  # noqa: E402
 from grpo_top.ui.theme import DARK, DARK_NAME, LIGHT, LIGHT_NAME  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from textual.pilot import Pilot
 
@@ -50,6 +50,8 @@ WAYS = {
     "drift": ("p",),
 }
 """What is pressed on the monitor to come to each screen."""
+PNG_SCALE = 2
+"""Pixels of a PNG for one of its SVG, so that dots and letters stay sharp."""
 
 
 class Picture(NamedTuple):
@@ -84,6 +86,7 @@ def main() -> int:
     os.environ["TZ"] = "UTC"  # the clock in the title
     time.tzset()
     os.environ.pop("NO_COLOR", None)
+    as_png = png_writer() if options.png and not options.check else None
     stale = 0
     for name, made in made_now():
         file = HERE / name
@@ -94,8 +97,8 @@ def main() -> int:
             continue
         file.write_text(made)
         print(name)
-        if options.png:
-            _write_png(file)
+        if as_png is not None and name != PATH:  # of what moves, PNG would hold an empty beginning
+            as_png(file)
     return 1 if stale else 0
 
 
@@ -159,13 +162,18 @@ def recorded(name: str) -> Snapshot:
 _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 
-def _write_png(file: Path) -> None:
+def png_writer() -> Callable[[Path], None] | None:
+    """What writes an SVG file as PNG beside it; None, and why, where nothing here can."""
     try:
         import cairosvg  # noqa: PLC0415  nothing else needs it
-    except ImportError:
-        print("no PNG: cairosvg is not installed")
-        return
-    cairosvg.svg2png(url=str(file), write_to=str(file.with_suffix(".png")))
+    except (ImportError, OSError) as error:  # the package, or the library that it draws with
+        print(f"no PNG, SVG alone: cairosvg cannot be used here: {str(error).splitlines()[0]}")
+        return None
+
+    def write(file: Path) -> None:
+        cairosvg.svg2png(url=str(file), write_to=str(file.with_suffix(".png")), scale=PNG_SCALE)
+
+    return write
 
 
 if __name__ == "__main__":

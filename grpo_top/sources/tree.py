@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import threading
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grpo_top.sources.discover import LIMIT, Discovery, Walker
 from grpo_top.sources.names import natural_key
+from grpo_top.sources.wake import Wake, new_wake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _WATCHED_FOLDERS = 2_000
 """A tree of more folders is polled only: watches are a resource that all of a user's programs share."""
-_STEP = 40
-"""Milliseconds between two looks at whether events have come: an event waits for one or two, an idle run for all."""
-_REMOTE = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse")
+_REMOTE = (
+    *("nfs", "cifs", "smb", "9p", "afs", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse"),
+    *("virtiofs", "vboxsf", "prl_fs", "drvfs"),
+)
 """File systems, by how their names begin, on which others' writes raise no event here."""
 
 
@@ -32,7 +33,11 @@ class Tree:
         self._found: list[Discovery | None] = [None] * len(self._walkers)
         self._known: set[Path] = set()
         self._past_limit: dict[Path, None] = {}
-        self._wake = _Wake()
+        self._wake: Wake | None = None
+        """Begins with the first wait: a run that is read to its end needs none."""
+        self._watched: list[Discovery | None] = []
+        """What was there when the folders to watch were told last."""
+        self._closed = False
         self.root = _common_root([walker.place for walker in self._walkers])
         """The deepest folder that holds everything: names are shown relative to it."""
         self.left_out: tuple[str, ...] = ()
@@ -57,24 +62,37 @@ class Tree:
         self._describe(found)
         return taken
 
-    def wait(self, timeout: float) -> None:
-        """Sleeps until something has probably changed, or for `timeout` seconds.
+    def wait(self, timeout: float) -> set[Path]:
+        """Sleeps until something has probably changed, or for `timeout` seconds; which files have, if that is told."""
+        if self._closed:
+            return set()
+        self._wake = self._wake or new_wake()
+        if self._watched != self._found:
+            self._watched = self._found
+            self._wake.watch(self._to_watch())
+        return self._wake.wait(timeout)
 
-        Events are asked for on folders of local file systems alone; files and globs are for the poll.
-        """
-        if not self._wake.started:
-            folders = [
-                walker.place
-                for walker in self._walkers
-                if not walker.is_glob and 0 < walker.folders <= _WATCHED_FOLDERS and _is_local(walker.place)
-            ]
-            if folders:
-                self._wake.start(folders)
-        self._wake.wait(timeout)
+    @property
+    def tells_at_once(self) -> bool:
+        """Whether a wait ends as soon as anything changes."""
+        if self._wake is None or not self._wake.at_once or self._watched != self._found:
+            return False
+        return all(map(_has_events, self._walkers))
+
+    def ring(self) -> None:
+        """Ends a wait that is under way. From any thread."""
+        if self._wake is not None:
+            self._wake.ring()
 
     def close(self) -> None:
         """Ends the watching, and a `wait` that is under way."""
-        self._wake.close()
+        self._closed = True
+        if self._wake is not None:
+            self._wake.close()
+
+    def _to_watch(self) -> list[Path]:
+        told = filter(_has_events, self._walkers)
+        return [folder for walker in told for folder in walker.folders or (walker.place.parent,)]
 
     def _describe(self, found: list[Discovery]) -> None:
         self.root = _common_root([discovery.root for discovery in found])
@@ -90,51 +108,10 @@ class Tree:
         )
 
 
-class _Wake:
-    """A bell that the system's file events ring, from a thread of its own; without them, a plain sleep."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    @property
-    def started(self) -> bool:
-        return self._thread is not None or self._stop.is_set()
-
-    def start(self, folders: list[Path]) -> None:
-        """Watches these folders with all below them."""
-        self._thread = threading.Thread(target=self._watch, args=(folders,), name="file events", daemon=True)
-        self._thread.start()
-
-    def wait(self, timeout: float) -> None:
-        if self._changed.wait(timeout) and not self._stop.is_set():
-            self._changed.clear()
-
-    def close(self) -> None:
-        self._stop.set()
-        self._changed.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=2.0)
-
-    def _watch(self, folders: list[Path]) -> None:
-        try:
-            import watchfiles  # noqa: PLC0415  (only a run that is followed needs it)
-
-            changes = watchfiles.watch(
-                *folders,
-                watch_filter=None,
-                debounce=80,
-                step=_STEP,
-                stop_event=self._stop,
-                rust_timeout=1_000,
-                yield_on_timeout=False,
-                raise_interrupt=False,
-            )
-            for _ in changes:
-                self._changed.set()
-        except Exception:  # events only wake the poll early, and the poll needs none of this
-            return
+def _has_events(walker: Walker) -> bool:
+    """Whether the system can be asked to tell of changes there."""
+    is_there = bool(walker.folders) or walker.place.is_file()
+    return is_there and len(walker.folders) <= _WATCHED_FOLDERS and _is_local(walker.place)
 
 
 def _common_root(places: list[Path]) -> Path:

@@ -6,12 +6,13 @@ What the first frame does not need is imported after it, in `_load`: a user sees
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual.events import Event, InputEvent
+from textual.events import Event, InputEvent, Key
 from textual.message import Message
 from textual.worker import WorkerFailed
 
@@ -22,7 +23,7 @@ from grpo_top.ui.glyphs import UNICODE, Glyphs
 from grpo_top.ui.going import Going
 from grpo_top.ui.keys import APP_KEYS, RUNS_KEY, bindings
 from grpo_top.ui.screens.opening import OpeningScreen
-from grpo_top.ui.several import Several
+from grpo_top.ui.several import AGE_SECONDS, Several
 from grpo_top.ui.theme import ANSI_NAME, DARK_NAME, THEMES
 from grpo_top.ui.update import only_changed
 
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 WRONG = 2
 """The exit status where what is to be opened cannot be."""
+_CLOCK_SECONDS = 1.0
+"""Between two looks at the clock: how old the newest record is changes by itself, and is all that does."""
 _LEAVE = ("quit", "ctrl+c")
 _OF_NO_RUN = (*_LEAVE, "help", "command_palette", "change_theme", "back")
 """Actions that the table of runs has as well."""
@@ -65,7 +68,11 @@ class GrpoTop(Going):
         clock: seconds since the epoch.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(APP_KEYS, (RUNS_KEY,)), ("ctrl+c", "quit", "quit")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(APP_KEYS, (RUNS_KEY,)),
+        ("backspace", "back", "back"),  # where there is no table of runs to go to
+        ("ctrl+c", "quit", "quit"),
+    ]
     ALLOW_SELECT: ClassVar[bool] = False
     TITLE = "grpo-top"
     CSS = """
@@ -73,7 +80,7 @@ class GrpoTop(Going):
     CommandPalette > Vertical { margin-top: 0; background: $surface; }
     CommandPalette #--input { border: none; }
     CommandPalette #--input.--list-visible { border: none; }
-    CommandPalette CommandList { text-wrap: nowrap; text-overflow: ellipsis; }
+    CommandPalette CommandList { text-wrap: nowrap; text-overflow: ellipsis; max-height: 80vh; }
     CommandPalette SearchIcon, CommandPalette LoadingIndicator { display: none; }
     """
 
@@ -119,6 +126,8 @@ class GrpoTop(Going):
         self._presented = 0.0
         """When the view was last drawn, by the clock; `_told`: or the title alone."""
         self._told = 0.0
+        self._is_due = False
+        """Whether something newer is drawn in a moment."""
         for own in THEMES.values():
             self.register_theme(own)
         self.theme = theme
@@ -143,6 +152,10 @@ class GrpoTop(Going):
     def take(self, snapshot: Snapshot) -> None:
         """Take a newer picture; the next redraw shows it. Safe from any thread."""
         self._newest = snapshot
+        self.tell_newer()
+
+    def tell_newer(self) -> None:
+        """Have what is newer drawn. Safe from any thread."""
         if self._loop_here is not None:
             self.post_message(self.Newer())
 
@@ -170,7 +183,7 @@ class GrpoTop(Going):
         self._loop_here = asyncio.get_running_loop()
         if self.settings.keys:
             self.set_keymap(self.settings.keys)
-        self.set_interval(self._period, self._tick)
+        self.set_interval(_CLOCK_SECONDS, self._tick)
         if self._live is not None:
             self.call_after_refresh(self._live.start)
         elif self._open_monitor is not None:
@@ -271,6 +284,7 @@ class GrpoTop(Going):
         try:
             monitor = self._opening = self._open_monitor()
             monitor.look()
+            gc.freeze()  # modules and classes, which every collection would go through again
         except (ValueError, OSError) as error:  # the command line is wrong, and that is all there is to say
             self.call_from_thread(self.exit, None, WRONG, Text(f"grpo-top: {safe(str(error))}"))
             return
@@ -312,33 +326,56 @@ class GrpoTop(Going):
     def _tick(self) -> None:
         """Draw what is newer: a newly judged step at once, what else has changed once a second.
 
-        While a log is caught up with, its steps as well: drawing takes as long as reading a step.
+        While a log is caught up with, its steps but the first as well: drawing takes as long as reading a step.
         """
         if self.several is not None:
             self.several.tick()
         if self._view is None or self._runs_screen is not None:
             return
         error = str(self._live.error) if self._live is not None and self._live.error is not None else ""
+        is_new = self._newest is not self._view.snapshot or error != self._view.error
+        if not is_new and abs(self._clock() - self._told) < AGE_SECONDS:
+            return
         view = replace(self._view, snapshot=self._newest, now=self._clock(), error=error)
-        judged = view.snapshot.judged_step != self.view.snapshot.judged_step and view.snapshot.reading is None
+        before = self.view.snapshot.judged_step
+        judged = view.snapshot.judged_step != before and (before is None or view.snapshot.reading is None)
         stale = view.key != self.view.key and abs(view.now - self._presented) >= 1
         if judged or stale or view.error != self.view.error:
             self._present(view)
-        elif abs(view.now - self._told) >= 1 and (screen := self._run_screen) is not None:
+        elif abs(view.now - self._told) >= AGE_SECONDS and (screen := self._run_screen) is not None:
             self._told = view.now
             self._view = view
             screen.refresh_title(view)
 
     def on_grpo_top_newer(self) -> None:
-        """Draw it now, unless something was drawn just before."""
-        if abs(self._clock() - self._presented) >= self._period:
+        """Draw it now; where something was drawn just before, once the time between two drawings is over."""
+        drawn = self._presented if self.several is None or self._runs_screen is None else self.several.drawn
+        rest = self._period - abs(self._clock() - drawn)
+        if rest <= 0:
             self._tick()
+        elif not self._is_due:
+            self._is_due = True
+            self.set_timer(rest, self._draw_what_is_due)
+
+    def _draw_what_is_due(self) -> None:
+        self._is_due = False
+        self._tick()
 
     async def on_event(self, event: Event) -> None:
         """Let a key or the mouse be answered before anything more is read."""
         if isinstance(event, InputEvent):
+            if self._is_early(event):
+                return
             self._hold_reading()
         await super().on_event(event)
+
+    def _is_early(self, event: Event) -> bool:
+        """Whether a key was typed ahead, for a screen that is not there yet: it comes again once it is."""
+        screen = self._run_screen
+        if not isinstance(event, Key) or screen is None or screen.is_whole:
+            return False
+        screen.call_after_refresh(self.post_message, event)
+        return True
 
     def _hold_reading(self) -> None:
         """Read on when what is to be drawn has been drawn."""
@@ -346,7 +383,18 @@ class GrpoTop(Going):
             self._live.hold()
             self.call_after_refresh(self._live.go_on)
 
+    def _leave_rows(self) -> None:
+        """Leave what stands on rollouts of a run that is read anew, and what lies above it."""
+        stack = self.screen_stack
+        at = next((at for at, screen in enumerate(stack) if getattr(screen, "OF_ROWS", False)), len(stack))
+        for _ in stack[at:]:
+            self.pop_screen()
+        if at < len(stack):
+            self.notify("the log was written anew: all of it is read again", markup=False)
+
     def _present(self, view: View) -> None:
+        if self._view is not None and view.snapshot.epoch != self._view.snapshot.epoch:
+            self._leave_rows()
         self._view = view
         self._presented = self._told = view.now
         self._hold_reading()

@@ -28,6 +28,8 @@ class Glyphs:
     """One set of glyphs. Every field is one cell, but the ramps and the tree's branches."""
 
     ok: str
+    partly: str
+    """A stage that is well as far as it was checked, and not all of it was."""
     watch: str
     """A limit is crossed, not sustained."""
     warn: str
@@ -103,6 +105,7 @@ class Glyphs:
 
 UNICODE = Glyphs(
     ok="●",
+    partly="○",
     watch="△",
     warn="▲",
     fail="✖",
@@ -145,6 +148,7 @@ UNICODE = Glyphs(
 
 ASCII = Glyphs(
     ok="+",
+    partly="o",
     watch="~",
     warn="!",
     fail="X",
@@ -199,6 +203,7 @@ _TO_ASCII = str.maketrans(
         "›": ">",
         "·": "-",
         "●": "+",
+        "○": "o",
         "△": "~",
         "▲": "!",
         "✖": "X",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App, SystemCommand
 
-from grpo_top.ui.keys import as_set
+from grpo_top.ui.keys import as_set, with_app_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -204,7 +204,8 @@ class Going(App[int]):
         from grpo_top.ui.screens.help import HelpScreen
 
         if (screen := self.keyed_screen) is not None:
-            self.push_screen(HelpScreen(as_set(screen.keys(), self.settings.keys)))
+            keys = with_app_keys(screen.keys(), screen.NAME) if self.shows_run else screen.keys()
+            self.push_screen(HelpScreen(as_set(keys, self.settings.keys), screen.NAME))
 
     def _steady_cursors(self) -> None:
         from textual.widgets import Input

@@ -10,25 +10,46 @@ from rich.text import Text
 from textual.command import DiscoveryHit, Hit, Provider
 
 from grpo_top.detectors import ALL
+from grpo_top.screen_settings import shown_key
 from grpo_top.snapshot import STAGES
 from grpo_top.text import safe
+from grpo_top.ui.keys import name_of, with_app_keys
 from grpo_top.ui.panels import fleet
 from grpo_top.ui.panels.catalogue import PANELS
+from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.explain import ExplainScreen
 from grpo_top.ui.screens.reporting import HTML, MARKDOWN, write_report
+from grpo_top.ui.screens.runs import RunsScreen
 from grpo_top.ui.theme import ANSI_NAME, THEMES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from textual.command import Hits
+    from textual.screen import Screen
 
     from grpo_top.ui.app import GrpoTop
 
 PLACEHOLDER = "a panel, step, finding, rule or family; a report; a theme"
-_TITLE = 30
-"""Cells of a title, so that what is said of each stands in one column."""
+_TITLE, _KEY = 28, 6
+"""Cells of a title and of its key, so that what is said of each stands in one column."""
+_ACTIONS = {
+    "Findings": "app.findings",
+    "Rollouts": "app.rollouts",
+    "Other metrics": "app.metrics",
+    "Hand scores": "app.grade",
+    "Pause": "app.pause",
+    "Go live": "app.live",
+    "Zoom in": "app.zoom(1)",
+    "Zoom out": "app.zoom(-1)",
+    "Log scale": "app.scale",
+    "Smoothing": "app.smooth",
+    "Runs": "app.runs",
+    "Help": "app.help",
+    "Quit": "app.quit",
+}
+"""Commands that have a key on some screen: what it does there."""
 _STEP = re.compile(r"\s*(?:step\s*)?(\d{1,15})\s*", re.IGNORECASE)
 
 
@@ -40,6 +61,8 @@ class Jump(NamedTuple):
     run: Callable[[], object]
     first: bool = True
     """Whether it is offered before anything is typed."""
+    key: str = ""
+    """What does the same on the screen below, as it is written."""
 
 
 class Jumps(Provider):
@@ -47,7 +70,7 @@ class Jumps(Provider):
 
     async def discover(self) -> Hits:
         """What is offered at first."""
-        for jump in jumps(self._grpo_top):
+        for jump in jumps(self._grpo_top, self.screen):
             if jump.first:
                 yield DiscoveryHit(_shown(jump), jump.run, text=jump.title)
 
@@ -61,7 +84,7 @@ class Jumps(Provider):
             )
             yield Hit(1.0, _shown(hold), hold.run, text=hold.title)
         matcher = self.matcher(query.replace("_", " "))
-        for jump in jumps(app):
+        for jump in jumps(app, self.screen):
             if (score := matcher.match(jump.title.replace("_", " "))) > 0:
                 yield Hit(score, _shown(jump), jump.run, text=jump.title)
 
@@ -73,14 +96,19 @@ class Jumps(Provider):
 def _shown(jump: Jump) -> Text:
     """A jump in one line. It is no string: in those the palette reads markup."""
     return Text.assemble(
-        f"{jump.title:<{_TITLE}} ", (jump.what, "not bold dim"), no_wrap=True, overflow="ellipsis"
+        f"{jump.title:<{_TITLE}} ",
+        f"{jump.key:<{_KEY}} ",
+        (jump.what, "not bold dim"),
+        no_wrap=True,
+        overflow="ellipsis",
     )
 
 
-def jumps(app: GrpoTop) -> Iterator[Jump]:
-    """Everything that can be done and gone to as things stand."""
-    for title, what, run, first in app.get_system_commands(app.screen):
-        yield Jump(title, what, run, first)
+def jumps(app: GrpoTop, screen: Screen[object]) -> Iterator[Jump]:
+    """Everything that can be done and gone to as things stand, from a screen."""
+    keys = _keys_of(app, screen)
+    for title, what, run, first in app.get_system_commands(screen):
+        yield Jump(title, what, run, first, keys.get(_ACTIONS.get(title, ""), ""))
     if app.shows_run:
         yield from _of_the_run(app)
     if not app.no_color:
@@ -88,6 +116,17 @@ def jumps(app: GrpoTop) -> Iterator[Jump]:
             if name not in (app.theme, ANSI_NAME):
                 title = f"Theme: {name.removeprefix('grpo-top-')}"
                 yield Jump(title, "change the colours", partial(setattr, app, "theme", name))
+
+
+def _keys_of(app: GrpoTop, screen: Screen[object]) -> dict[str, str]:
+    """The actions of a screen's keys, and how the first key of each is written."""
+    if not isinstance(screen, RunScreen | RunsScreen):
+        return {}
+    own = app.settings.keys
+    return {
+        key.action: shown_key(own.get(name_of(key), key.keys).split(",")[0])
+        for key in (with_app_keys(screen.keys(), screen.NAME) if app.shows_run else screen.keys())
+    }
 
 
 def _of_the_run(app: GrpoTop) -> Iterator[Jump]:

@@ -56,8 +56,8 @@ ACTIONS = {
     "ten_steps_back": ("app.move(-10)",),
     "ten_steps_forward": ("app.move(10)",),
     "live": ("app.live",),
-    "zoom_in": ("app.zoom(1)",),
-    "zoom_out": ("app.zoom(-1)",),
+    "zoom_in": ("app.zoom(1)", "span(1)"),
+    "zoom_out": ("app.zoom(-1)", "span(-1)"),
     "log_scale": ("app.scale",),
     "smooth": ("app.smooth",),
     "order": ("order",),
@@ -73,6 +73,11 @@ ACTIONS = {
 _NAMES = {action: name for name, actions in ACTIONS.items() for action in actions}
 
 
+def name_of(key: Key) -> str:
+    """What `[keys]` calls it; empty where it has no name there."""
+    return _NAMES.get(key.action, "")
+
+
 def bindings(*tables: Iterable[Key]) -> list[BindingType]:
     """The bindings of key tables; what the user may give another key has its name as id."""
     return [
@@ -82,7 +87,7 @@ def bindings(*tables: Iterable[Key]) -> list[BindingType]:
             key.what or key.word,
             key_display=key.shown or None,
             show=False,
-            id=_NAMES.get(key.action),
+            id=name_of(key) or None,
         )
         for table in tables
         for key in table
@@ -98,7 +103,7 @@ def as_set(keys: Sequence[Key], own: Mapping[str, str]) -> list[Key]:
         # A row speaks for those after it that are not shown themselves.
         silent = takewhile(lambda other: not other.shown, keys[at + 1 :])
         spoken = [key, *silent] if key.shown else []
-        names = [_NAMES.get(each.action, "") for each in spoken]
+        names = [name_of(each) for each in spoken]
         if any(name in own for name in names):
             written = [
                 shown_key(own.get(name, each.keys).split(",")[0])
@@ -140,6 +145,7 @@ CHART_KEYS: tuple[Key, ...] = (
     Key("S", "app.smooth", "S", "", "the line as the mean of 20, 50, 1 or 5 steps"),
 )
 """Keys that change how charts are looked at."""
+ZOOM_KEYS = CHART_KEYS[:2]
 
 TIME_KEYS_IN_SHORT: tuple[Key, ...] = tuple(
     key._replace(rank=0) if key.word == "time" else key._replace(word="") for key in TIME_KEYS
@@ -180,3 +186,12 @@ DETAIL_KEYS: tuple[Key, ...] = (
 """The last keys of a screen that shows one thing whole: the footer says how to leave it, the help says the rest."""
 APP_KEYS: tuple[Key, ...] = (FINDINGS_KEY, ROLLOUTS_KEY, BACK_KEY, HELP_KEY, COMMANDS_KEY, QUIT_KEY)
 """Keys that mean the same everywhere, unless a screen takes one for itself."""
+
+
+def with_app_keys(keys: Sequence[Key], name: str) -> list[Key]:
+    """The keys of the screen of a name, and those of the app that it has not taken for itself: all that work there."""
+    actions = {key.action for key in keys}
+    taken = {name for key in keys for name in key.keys.split(",")}
+    elsewhere = (key for key in APP_KEYS if key.word not in {name, BACK_KEY.word})
+    others = (key for key in elsewhere if key.action not in actions)
+    return [*keys, *(key for key in others if taken.isdisjoint(key.keys.split(",")))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import termios
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
 
 FAILED = 3
 """The exit status where the screen itself failed."""
+COLLECT_AFTER = 20_000
+"""Objects after which garbage is looked for: a step makes thousands, and hardly one of them is in a cycle."""
 SWITCH_SECONDS = 0.001
 """How long a thread that reads may keep one waiting that draws: a key's answer takes some ten turns."""
 _STDIN, _STDERR = 0, 2
 _KEYS, _MODES_ON, _MODES_OFF = "\x1b[<u", (25, 7), (1049, 2004, 2048, 1004, 1000, 1003, 1015, 1006)
 """Ends what Textual switches on in a terminal: keys; cursor, wrapping; other screen, pastes, sizes, focus, mouse."""
+LOCALES = ("LC_ALL", "LC_CTYPE", "LANG")
+"""Variables that say how a terminal's letters are encoded, the first that is set above the others."""
 _THEME_NAMES = {"dark": DARK_NAME, "light": LIGHT_NAME, "ansi": ANSI_NAME}
 
 
@@ -118,6 +123,7 @@ def run(
         redraws_per_second=settings.screen.get("redraws_per_second", 2 if _is_remote(os.environ) else 4),
     )
     sys.setswitchinterval(SWITCH_SECONDS)
+    gc.set_threshold(COLLECT_AFTER)
     with at_last(_giving_the_terminal_back()), told(app.leave):
         app.run()
     return FAILED if app.failed else app.return_code or 0
@@ -146,8 +152,12 @@ def theme_name(wanted: str | None, environ: Mapping[str, str]) -> str:
 
 
 def _lacks_glyphs(environ: Mapping[str, str]) -> bool:
-    """Whether it is the Linux console: its font has neither braille nor marks."""
-    return environ.get("TERM") == "linux"
+    """Whether it is the Linux console, whose font has neither braille nor marks, or the locale says that it is ASCII.
+
+    Where no locale is set, as in many containers, nothing is said of the terminal.
+    """
+    locale = next((found for name in LOCALES if (found := environ.get(name))), "utf-8")
+    return environ.get("TERM") == "linux" or "utf" not in locale.lower()
 
 
 def _is_remote(environ: Mapping[str, str]) -> bool:

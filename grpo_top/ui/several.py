@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from grpo_top.ui.screens.runs import RunsScreen
 
 
+AGE_SECONDS = 0.9
+"""From which on an age is told anew, once a second: the timer may be a little early."""
+
+
 class Several:
     """Holds how each run stands, read in turn while none of them is open.
 
@@ -43,7 +47,8 @@ class Several:
         """The run that is open, or being opened."""
         self._known: set[str] = set()
         """Keys of the runs that were there when the one that is open was opened, and of those named since."""
-        self._drawn = 0.0
+        self.drawn = 0.0
+        """When the table was last drawn, by the clock."""
 
     @property
     def screen(self) -> RunsScreen | None:
@@ -104,8 +109,8 @@ class Several:
         """Draw what is new of the table at once, how old the rest is by now once a second; else name new runs."""
         if (screen := self.screen) is None:
             self._tell()
-        elif screen.differs(self._states) or abs(self._app.now() - self._drawn) >= 1:
-            self._drawn = self._app.now()
+        elif screen.differs(self._states) or abs(self._app.now() - self.drawn) >= AGE_SECONDS:
+            self.drawn = self._app.now()
             error = None if self._live is None else self._live.error
             screen.show(self._states, "" if error is None else str(error) or type(error).__name__)
 
@@ -127,6 +132,7 @@ class Several:
 
     def _take(self, states: tuple[RunState, ...]) -> None:
         self._states = states
+        self._app.tell_newer()
 
     def _load(self, found: FoundRun) -> None:
         """Make what reads a run, on a thread of its own."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rich.color import ColorSystem
-from rich.control import Control
-from textual._compositor import ChopsUpdate
+from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate
+from textual.geometry import Region
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from rich.console import Console, RenderableType
     from rich.style import Style
+    from textual.strip import Strip
+
+    Span = tuple[int, int, int]
+    """Row, first cell, and the cell after the last."""
 
 
 class Look(NamedTuple):
@@ -26,39 +32,90 @@ class Look(NamedTuple):
 _PLAIN = Look()
 _SGR = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "21", "51", "52", "53")
 """The parameter of each of Rich's attributes, in the order of their bits."""
+_ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+"""What ends an attribute, where every terminal knows it; the others end with all that there is."""
 
 
-class ChangedCells(ChopsUpdate):
-    """As Textual's own, in a fifth of the bytes.
+class Piece(NamedTuple):
+    """Cells of one row that have changed."""
+
+    y: int
+    x: int
+    strip: Strip
+
+
+class ChangedCells(CompositorUpdate):
+    """As Textual's own update, in a fifth of the bytes.
 
     That one begins each changed span at the left edge of its widget, and says with each run all of its style.
     """
+
+    def __init__(self, pieces: Iterable[Piece]) -> None:
+        self.pieces = sorted(pieces, key=lambda piece: (piece.y, piece.x))
 
     def render_segments(self, console: Console) -> str:
         """The terminal's sequences."""
         colors = console._color_system or ColorSystem.TRUECOLOR
         parts: list[str] = []
         now = _PLAIN
-        for y, start, stop in self.spans:
-            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                if strip is None or x >= stop or end <= start:
-                    continue
-                first, last = max(x, start), min(end, stop)
-                parts.append(Control.move_to(first, y).segment.text)
-                for text, style, _ in strip.crop(first - x, last - x):
-                    look = _PLAIN if style is None else _look(style, colors)
-                    if look != now:
-                        parts.append(_turn(now, look))
-                        now = look
-                    parts.append(text)
+        for y, x, strip in self.pieces:
+            parts.append(f"\x1b[{y + 1};{x + 1}H")
+            for text, style, _ in strip:
+                look = _PLAIN if style is None else _look(style, colors)
+                if look != now:
+                    parts.append(_turn(now, look))
+                    now = look
+                parts.append(text)
         return "".join([*parts, _turn(now, _PLAIN)])
+
+
+class CellCompositor(Compositor):
+    """As Textual's own, which asks every widget for all of its rows where one cell has changed."""
+
+    def render_partial_update(self) -> ChangedCells | None:  # type: ignore[override]
+        """What has changed since the last update."""
+        screen = self.size.region
+        dirty = [region.intersection(screen) for region in self._dirty_regions]
+        self._dirty_regions.clear()
+        spans = list(self._regions_to_spans(dirty))
+        return ChangedCells(self._pieces(spans)) if spans else None
+
+    def _pieces(self, spans: Iterable[Span]) -> Iterator[Piece]:
+        """The cells of some spans: of each, those of the widget that is on top there."""
+        missing: dict[int, list[tuple[int, int]]] = {}
+        for y, start, stop in spans:
+            missing.setdefault(y, []).append((start, stop))
+        for widget, (region, clip) in self.visible_widgets.items():  # those on top come first
+            left, top, width, height = region.intersection(clip)
+            for y in [y for y in missing if top <= y < top + height]:
+                rest: list[tuple[int, int]] = []
+                for start, stop in missing[y]:
+                    first, last = max(start, left), min(stop, left + width)
+                    if first >= last:
+                        rest.append((start, stop))
+                        continue
+                    rest += [span for span in ((start, first), (last, stop)) if span[0] < span[1]]
+                    (strip,) = widget.render_lines(Region(first - region.x, y - region.y, last - first, 1))
+                    yield Piece(y, first, strip)
+                if rest:
+                    missing[y] = rest
+                else:
+                    del missing[y]
 
 
 def only_changed(renderable: RenderableType | None) -> RenderableType | None:
     """What Textual is about to send, without the cells that did not change."""
-    if type(renderable) is ChopsUpdate:
-        return ChangedCells(renderable.chops, renderable.spans, renderable.chop_ends)
-    return renderable
+    if type(renderable) is not ChopsUpdate:
+        return renderable
+    return cast("RenderableType", ChangedCells(_cells_of(renderable)))  # Textual takes it as one
+
+
+def _cells_of(update: ChopsUpdate) -> Iterator[Piece]:
+    for y, start, stop in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x < stop and end > start:
+                first, last = max(x, start), min(end, stop)
+                yield Piece(y, first, strip.crop(first - x, last - x))
 
 
 @lru_cache(maxsize=4096)
@@ -76,9 +133,14 @@ def _look(style: Style, colors: ColorSystem) -> Look:
 @lru_cache(maxsize=4096)
 def _turn(before: Look, after: Look) -> str:
     """What makes cells look otherwise than the ones before: of what stays nothing is said."""
-    from_nothing = before.attributes != after.attributes or (before.color and not after.color)
-    if from_nothing or (before.ground and not after.ground):
-        return f"\x1b[{';'.join(('0', *after.attributes, *after.color, *after.ground))}m"
-    color = after.color if after.color != before.color else ()
-    ground = after.ground if after.ground != before.ground else ()
-    return f"\x1b[{';'.join((*color, *ground))}m"
+    if before == after:
+        return ""
+    ends = {_ENDS.get(code, "0") for code in before.attributes if code not in after.attributes}
+    # What ends bold ends dim as well: what stays of them is said again.
+    goes_on = [code for code in before.attributes if code in after.attributes and _ENDS.get(code) not in ends]
+    changes = [*sorted(ends), *(code for code in after.attributes if code not in goes_on)]
+    changes += (after.color or ("39",)) if after.color != before.color else ()
+    changes += (after.ground or ("49",)) if after.ground != before.ground else ()
+    anew = "0", *after.attributes, *after.color, *after.ground
+    short, long = (f"\x1b[{';'.join(codes)}m" for codes in (changes, anew))
+    return long if "0" in ends or len(long) < len(short) else short

@@ -30,6 +30,9 @@ class View:
     """Why reading has ended, where it failed."""
     lens: Lens = field(default_factory=Lens)
     """How charts are looked at."""
+    _statuses: dict[str, Status] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Those that were asked for: every panel asks for most of them."""
+    _batches: dict[int, Batch | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def step(self) -> int | None:
@@ -40,6 +43,11 @@ class View:
     def key(self) -> tuple[int, int | None]:
         """Views with equal keys show the same run data."""
         return self.snapshot.version, self.cursor
+
+    def shows_what(self, other: View) -> bool:
+        """Whether panels say the same of another view: at most how fresh the data is has changed."""
+        same = self.snapshot is other.snapshot
+        return same and self.cursor == other.cursor and self.lens == other.lens
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -56,9 +64,8 @@ class View:
         series = self.series(name)
         if series is None or self.step is None:
             return np.empty(0)
-        values = series.values[series.steps <= self.step]
-        if last is not None:
-            values = values[-last:]
+        end = int(np.searchsorted(series.steps, self.step, side="right"))
+        values = series.values[:end] if last is None else series.values[max(end - last, 0) : end]
         finite: NDArray[np.float64] = values[np.isfinite(values)]
         return finite
 
@@ -85,6 +92,12 @@ class View:
 
     def status(self, id_: str) -> Status:
         """A detector's status at the view's step."""
+        known = self._statuses.get(id_)
+        if known is None:
+            known = self._statuses[id_] = self._status(id_)
+        return known
+
+    def _status(self, id_: str) -> Status:
         track = self.snapshot.tracks.get(id_)
         if track is None or self.step is None or not len(track.steps):
             return Status.UNKNOWN
@@ -95,9 +108,16 @@ class View:
         return Status(int(track.status[row])) if row >= 0 else Status.UNKNOWN
 
     def stage_status(self, stage: int) -> Status:
-        """A stage's status at the view's step: the worst of its detectors."""
+        """A stage's status at the view's step: the worst of the checks that could be made."""
         statuses = [self.status(track.id) for track in self.snapshot.tracks.values() if track.stage == stage]
         return max(statuses, default=Status.UNKNOWN)
+
+    def stage_is_open(self, stage: int) -> bool:
+        """Whether a check of the stage that could raise an alarm was not made by the view's step."""
+        return any(
+            track.stage == stage and track.expected and self.status(track.id) == Status.UNKNOWN
+            for track in self.snapshot.tracks.values()
+        )
 
     def findings(self) -> tuple[Finding, ...]:
         """Findings that had fired by the view's step."""
@@ -116,6 +136,14 @@ class View:
         standing = [f for f in self.findings() if self.is_active(f) and self.status(f.id) >= Status.WARN]
         known = next((f for f in standing if f.id == self.snapshot.first_cause), None)
         return known or min(standing, key=lambda f: (f.stage, f.onset), default=None)
+
+    def since(self, finding: Finding) -> int:
+        """The step since which a finding stands, or stood last: where its streak began, seen from the view's step."""
+        if self.cursor is None:
+            return finding.onset
+        begun = [first for first, _ in finding.episodes if first <= self.cursor]
+        latest = begun[-1] if begun else finding.episodes[0][0]
+        return finding.onset if latest == finding.first_step else latest
 
     @property
     def onset(self) -> int | None:
@@ -152,11 +180,17 @@ class View:
         track = self.snapshot.tracks.get(id_)
         return None if track is None else track.threshold
 
+    def batch(self, step: int) -> Batch | None:
+        """As `Snapshot.batch`, put together once however many panels ask for it."""
+        if step not in self._batches:
+            self._batches[step] = self.snapshot.batch(step)
+        return self._batches[step]
+
     def batches(self, steps: int = WINDOW) -> list[Batch]:
         """The train rollouts of the last `steps` steps up to the view's, oldest first."""
         if self.step is None:
             return []
         known = self.snapshot.groups.columns["step"]
         numbers = np.unique(known[known <= self.step])[-steps:]
-        found = [self.snapshot.batch(int(number)) for number in numbers]
+        found = [self.batch(int(number)) for number in numbers]
         return [batch for batch in found if batch is not None]

@@ -199,7 +199,7 @@ def test_a_glob_looks_only_into_folders_that_may_match(tmp_path: Path) -> None:
     make(tmp_path, "run1/a.jsonl", "run1/deep/er/b.jsonl", "other/c.jsonl")
     walker = Walker(f"{tmp_path}/run*/a.jsonl")
     walker.scan()
-    assert walker.folders == 2
+    assert len(walker.folders) == 2
 
 
 # ---- links

@@ -8,6 +8,7 @@ import ssl
 import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 QUICK = Limits(
     connect=0.5,
     read=0.15,
-    whole=0.3,
+    whole=3.0,
     body=1 << 20,
     line=1000,
     first_wait=0.02,
@@ -89,8 +90,10 @@ def test_a_server_that_hangs_is_left_after_a_while(network, server):
     assert fails(network, server, server.hang).note.startswith("no answer for 0.15 s; next try at ")
 
 
-def test_a_server_that_drips_a_byte_at_a_time_is_left_after_a_while(network, server):
+def test_a_server_that_drips_a_byte_at_a_time_is_left_after_a_while(server):
+    network = Network(limits=replace(QUICK, whole=0.3))
     assert fails(network, server, server.drip).note.startswith("no whole answer within 0.3 s")
+    network.close()
 
 
 def test_half_an_answer_is_none(network, server):

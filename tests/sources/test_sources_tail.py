@@ -86,8 +86,10 @@ def test_line_numbers_and_offsets_go_on_over_reads(tmp_path: Path) -> None:
     first = tail.read()
     append(path, b"three\n")
     second = tail.read()
-    assert first == (0, [b"one", b""], 1)
-    assert second == (5, [b"three"], 3)
+    assert first is not None
+    assert second is not None
+    assert (first.offset, first.lines, first.first_number) == (0, [b"one", b""], 1)
+    assert (second.offset, second.lines, second.first_number) == (5, [b"three"], 3)
 
 
 def test_a_line_longer_than_the_budget_shows_progress_until_it_is_whole(tmp_path: Path) -> None:

@@ -87,37 +87,57 @@ def test_the_limit_holds_over_all_places(tmp_path: Path) -> None:
 def test_waiting_without_a_change_takes_its_time(tmp_path: Path) -> None:
     tree = Tree([str(tmp_path)])
     tree.scan()
-    assert seconds_waited(tree, 0.1) >= 0.1
+    assert seconds_waited(tree, 0.02) >= 0.02
+    tree.ring()
+    assert seconds_waited(tree, 20) < 10
     tree.close()
 
 
 def test_a_change_ends_the_waiting_early(tmp_path: Path) -> None:
     if not module._is_local(tmp_path):
         pytest.skip("no file events on this file system")
-    tree = Tree([str(tmp_path)])
+    make(tmp_path, "alone.jsonl", "run/a.jsonl")
+    tree = Tree([str(tmp_path / "run"), str(tmp_path / "alone.jsonl"), f"{tmp_path}/run/*.jsonl"])
     tree.scan()
-    tree.wait(0.5)  # the watch begins in its own time
-    threading.Timer(0.1, make, (tmp_path, "deep/a.jsonl")).start()
-    assert seconds_waited(tree, 20) < 10
+    assert not tree.tells_at_once
+    tree.wait(0)
+    assert tree.tells_at_once is sys.platform.startswith("linux")
+    for path in (tmp_path / "run/b.jsonl", tmp_path / "alone.jsonl"):
+        path.write_text("{}")
+        assert seconds_waited(tree, 20) < 10
     tree.close()
 
 
-@pytest.mark.parametrize("broken", [None, type("watchfiles", (), {"watch": None})])
-def test_without_file_events_waiting_is_a_plain_sleep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: object
-) -> None:
-    monkeypatch.setitem(sys.modules, "watchfiles", broken)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the kernel's events are Linux's")
+def test_a_change_in_a_folder_that_came_later_is_told_once_it_has_been_found(tmp_path: Path) -> None:
     tree = Tree([str(tmp_path)])
     tree.scan()
-    assert 0.1 <= seconds_waited(tree, 0.1) < 5
-    assert 0.1 <= seconds_waited(tree, 0.1) < 5
+    tree.wait(0)
+    make(tmp_path, "deep/a.jsonl")
+    assert tree.wait(20) == {tmp_path / "deep"}
+    tree.scan()
+    assert not tree.tells_at_once
+    tree.wait(0)
+    (tmp_path / "deep/a.jsonl").write_text("{}")
+    assert tree.wait(20) == {tmp_path / "deep/a.jsonl"}
+    tree.close()
+
+
+def test_places_on_other_machines_are_for_the_poll(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_is_local", lambda _folder: False)
+    tree = Tree([str(tmp_path)])
+    tree.scan()
+    tree.wait(0)
+    make(tmp_path, "a.jsonl")
+    assert not tree.tells_at_once
+    assert seconds_waited(tree, 0.02) >= 0.02
     tree.close()
 
 
 def test_closing_ends_a_wait_that_is_under_way(tmp_path: Path) -> None:
     tree = Tree([str(tmp_path)])
     tree.scan()
-    threading.Timer(0.1, tree.close).start()
+    threading.Timer(0.02, tree.close).start()
     assert seconds_waited(tree, 20) < 10
 
 

@@ -100,8 +100,8 @@ def _fill_verdicts(ledger: Ledger, steps: int, rewards, texts) -> None:
         column.extend(values[name])
     for step in range(1, steps + 1):
         judge.steps.extend([step])
-        judge.statuses.append([1] * len(ALL))
-        judge.values.append([math.nan] * len(ALL))
+        judge.statuses.extend(np.ones((1, len(ALL)), np.uint8))
+        judge.values.extend(np.full((1, len(ALL)), math.nan))
         ledger.table.row(step)
     judge.state.step, judge.state.judged, judge.state.groups = steps, steps, groups
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 import time
 
 from recorded import line_with, lines, log, snapshot, still
+from textual.events import Key as KeyEvent
 
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
 from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
-from grpo_top.ui.keys import APP_KEYS, Key, bindings
+from grpo_top.ui.keys import APP_KEYS, Key, bindings, with_app_keys
 from grpo_top.ui.launch import theme_name
+from grpo_top.ui.panels.catalogue import PANELS
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.findings import FindingsScreen
-from grpo_top.ui.screens.help import HelpScreen
+from grpo_top.ui.screens.help import HelpScreen, sections
 from grpo_top.ui.screens.monitor import MonitorScreen
 from grpo_top.ui.widgets.footer import key_runs
 from grpo_top.ui.widgets.latest_groups import LatestGroups
@@ -135,23 +137,35 @@ async def test_nothing_is_painted_while_nothing_changes(monkeypatch):
     assert painted == []
 
 
-async def test_only_the_cells_that_changed_are_painted(monkeypatch):
+async def test_only_what_changed_is_made_and_painted(monkeypatch):
     app = still("sampler_cold", 109)
     async with app.run_test(size=(160, 45)) as pilot:
         await app.workers.wait_for_complete()
         await pilot.pause(0.3)
         cells: list[int] = []
+        groups: list[list[str]] = []
 
         def count(self, *regions, **options):
-            if not isinstance(self, LatestGroups):
+            if isinstance(self, LatestGroups):
+                groups.append([self.text_of(y) for y in range(self.size.height)])
+            else:
                 cells.append(sum(region.area for region in regions) if regions else self.size.area)
             return self
 
         monkeypatch.setattr(Rows, "refresh", count)
         app.take(snapshot("sampler_cold", 110))
-        await until(pilot, lambda: app.view.snapshot.judged_step == 110)
+        await until(pilot, lambda: app.view.snapshot.judged_step == 110 and groups)
+        asked: list[str] = []
+        for panel in PANELS:
+            monkeypatch.setattr(f"grpo_top.ui.panels.{panel.key}.note", lambda *_: asked.append("note"))
+        await pilot.press("j")
 
     assert 0 < sum(cells) < 160 * 45 / 10
+    # The newest groups come with their prompts, and not before them.
+    assert groups[0][2].startswith("│  110 ")
+    assert all(row[7:14].strip() for row in groups[0][2:] if row[40:].strip(" │╯─"))
+    # Moving the focus makes no panel say anything anew.
+    assert asked == []
 
 
 async def test_only_the_newest_picture_is_drawn():
@@ -273,3 +287,22 @@ def test_no_colour_wins_over_a_theme_that_is_asked_for():
     assert theme_name("dark", {"NO_COLOR": "1"}) == "grpo-top-ansi"
     assert theme_name("light", {}) == "grpo-top-light"
     assert theme_name(None, {"COLORTERM": "truecolor"}) == "grpo-top-dark"
+
+
+def test_the_help_of_a_screen_holds_the_keys_of_the_app_that_it_has_not_taken():
+    own = (Key("s", "skip", "s", "skip"), Key("q", "app.quit", "q", "quit"))
+    assert [key.shown for key in with_app_keys(own, "")] == ["s", "q", "f", "?", "ctrl+p"]
+    assert "f" not in [key.shown for key in with_app_keys(own, "findings")]
+    assert [title for title, _ in sections(with_app_keys(own, ""))] == ["here", "everywhere"]
+
+
+async def test_keys_that_are_typed_ahead_of_a_screen_wait_for_it():
+    app = still("sampler_cold")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        for key in ("s", "enter", "enter"):
+            app.post_message(KeyEvent(key, key if len(key) == 1 else None))
+        for _ in range(20):
+            await pilot.pause()
+        assert isinstance(app.screen, BrowserScreen)
+        assert "┏━ Rollouts " in lines(app)[2]

@@ -196,7 +196,7 @@ async def test_a_wide_window_tells_how_groups_ended_how_many_were_cut_off_and_ho
     snapshot = read(tmp_path, [*records, {"kind": "step", "step": 1, "metrics": {"loss": 0.1}}])
     async with Shown(snapshot, BrowserScreen).run_test(size=(80, 24)) as pilot:
         screen = await shown(pilot, "enter")
-        assert screen[3].split()[-4:] == ["ending", "cut", "lag", "┃"]
+        assert screen[3].split()[-4:] == ["outcome", "trunc", "lag", "┃"]
         assert line_with(screen[3:], " none ").split()[-4:] == ["all-fail", "·", "4", "┃"]
         assert line_with(screen[3:], " all ").split()[-4:] == ["all-pass", "·", "4", "┃"]
         assert line_with(screen[3:], " some ").split()[-4:] == ["mixed", "2/2", "4", "┃"]
@@ -204,5 +204,5 @@ async def test_a_wide_window_tells_how_groups_ended_how_many_were_cut_off_and_ho
         assert "1 of 3 groups" in narrowed[2]
         await pilot.resize_terminal(200, 60)
         wide = await shown(pilot)
-        assert "texts  ending     cut lag" in wide[5]
+        assert "texts  outcome  trunc lag" in wide[5]
         assert any("mixed      2/2   4" in line for line in wide[5:])

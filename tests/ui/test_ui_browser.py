@@ -75,7 +75,10 @@ async def test_two_columns_fit_a_middle_window_and_they_move_with_the_cursor(col
 
 async def test_a_narrow_window_shows_one_column_at_a_time(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=NARROW) as pilot:
-        assert "━ Steps ━" in (await shown(pilot))[2]
+        steps = await shown(pilot)
+        assert "━ Steps ━" in steps[2]
+        assert steps[3].split()[-5:] == ["success", "σ", "dup", "trunc", "┃"], "there is room for more"
+        assert line_with(steps, "▸  110 ").split()[-4:-1] == ["0.0690", "91%", "0%"]
         groups = await shown(pilot, "enter")
         assert "━ Groups  step 110 ━" in groups[2]
         assert line_with(groups, "27+13=").rstrip() == (
@@ -270,7 +273,10 @@ async def test_a_wrong_filter_points_at_the_column_and_the_last_good_one_stays(c
 
 async def test_tab_writes_a_field_out(cold: Snapshot) -> None:
     async with browser(cold).run_test(size=WIDE) as pilot:
-        screen = await shown(pilot, "slash", *"temp", "tab")
+        screen = await shown(pilot, "slash")
+        assert any("reward<0.5 family=carry, or words of the texts" in line for line in screen)
+        assert screen[-1].startswith(" enter take it ")
+        screen = await shown(pilot, *"temp", "tab")
     assert screen[3].startswith(" / temperature ")
 
 

@@ -196,6 +196,24 @@ def test_the_mean_is_of_twenty_steps_by_number_and_skips_what_is_unknown() -> No
     assert running_mean(STEPS, np.arange(110.0))[-1] == 99.5
 
 
+@given(
+    st.lists(st.floats(-100, 100) | st.sampled_from([math.nan, math.inf]), min_size=1, max_size=60),
+    st.integers(1, 25),
+    st.sets(st.integers(0, 59), max_size=3),
+)
+def test_the_mean_is_the_same_whether_steps_are_left_out_or_follow_each_other(
+    values: list[float], window: int, without: set[int]
+) -> None:
+    kept = [step for step in range(len(values)) if step not in without] or [0]
+    numbers = np.array(values)[kept]
+    means = running_mean(np.array(kept), numbers, window)
+    for at, step in enumerate(kept):
+        known = [value for other, value in zip(kept, numbers, strict=True) if step - window < other <= step]
+        known = [value for value in known if math.isfinite(value)]
+        wanted = sum(known) / len(known) if math.isfinite(numbers[at]) else math.nan
+        assert means[at] == pytest.approx(wanted, abs=1e-9, nan_ok=True)
+
+
 def test_a_spike_leaves_no_trace_in_later_means() -> None:
     values = np.ones(60)
     values[10] = 1e30

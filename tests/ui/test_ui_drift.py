@@ -27,7 +27,7 @@ from drift_pictures import (
 from found_by_hand import finding, opened, settled, shown_by, track
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import lines
+from recorded import lines, still
 
 from grpo_top.snapshot import Rollouts, Status
 from grpo_top.ui.drift.carried import UNNAMED, Carried, Point, carried
@@ -330,8 +330,11 @@ async def test_the_screen_shows_the_table_the_lanes_and_the_sentences():
         )
         assert any("╭─ What differs and since when ─" in line for line in shown)
         assert shown[-1].startswith(
-            " ←→ sampler   ↑↓ setting   enter its rollouts   [ ] time   x explain   c copy "
+            " ←→ sampler   ↑↓ setting   enter its rollouts   [ ] time   + - zoom   x explain   c copy "
         )
+        assert any(line.endswith(" steps 1–60 ─╮") for line in shown)
+        await pilot.press("plus")
+        assert any(line.endswith(" steps 10–60 ─╮") for line in await settled(pilot))
 
         await pilot.press("down", "left", "left", "left")
         shown = await settled(pilot)
@@ -394,6 +397,20 @@ async def test_a_small_window_shows_the_sentences_or_the_chart():
         app.look(cursor=20)
         shown = await settled(pilot)
         assert " 3 samplers as intended " in shown[3]
+
+
+async def test_where_one_sampler_leaves_room_what_followed_the_drift_stands_below_its_lane():
+    app = still("sampler_cold")
+    async with app.run_test(size=MIDDLE) as pilot:
+        shown = await opened(pilot, DriftScreen())
+        assert any("╭─ Before it and now ─" in line for line in shown)
+        assert any(line.startswith("│ duplicates  ") for line in shown)
+        await pilot.resize_terminal(*SMALL)
+        shown = await settled(pilot)
+        assert any("╭─ temperature by sampler ─" in line for line in shown)
+        assert any("╭─ What differs and since when ─" in line for line in shown)
+        assert not any("Before it and now" in line for line in shown)
+        assert "tab" not in shown[-1], "there is nothing else to bring"
 
 
 @pytest.mark.parametrize("size", [(20, 6), LARGE])

@@ -27,6 +27,7 @@ from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.screens.browser import BrowserScreen
 from grpo_top.ui.screens.explain import ExplainScreen
 from grpo_top.ui.screens.findings import FindingsScreen
+from grpo_top.ui.screens.monitor import MonitorScreen
 from grpo_top.ui.screens.panel import PanelScreen
 from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.view import View
@@ -58,7 +59,7 @@ async def test_the_list_is_in_triage_order_with_the_first_cause_on_top():
         "│ ▲ 3 UNIFORM_COMPONENT         since 64 │",
         "│      format flat in all groups         │",
         "│ △ 3 DEGENERATE_GROUPS            watch │",
-        "│      flat groups 25%, limit 40%        │",
+        "│      zero-variance 25%, limit 40%      │",
         "│ △ 4 LOW_DIVERSITY             69–87 ×3 │",
         "│      duplicates 90%, limit 90%         │",
         "│ cleared ────────────────────────────── │",
@@ -84,6 +85,7 @@ def test_what_began_before_the_first_cause_is_not_explained_by_it():
     early = finding("SPARSE_REWARD", 3, Status.WARN, ((20, 110),), summary="success 1.0% over 20 steps")
     late = finding("KL_EXPLODING", 6, Status.FAIL, ((90, 110),), summary="kl 2.00")
     tracks = {**picture.tracks}
+    late = replace(late, caused_by="SAMPLER_DRIFT")
     listed = entries(View(replace(picture, findings=(*picture.findings, early, late), tracks=tracks)))
     sections = {entry.key: entry.section for entry in listed}
     assert sections["SPARSE_REWARD"] > sections["KL_EXPLODING"] == sections["UNIFORM_COMPONENT"]
@@ -222,7 +224,7 @@ async def test_what_is_watched_and_what_cannot_be_judged_have_pages_too():
     async with app.run_test(size=MIDDLE) as pilot:
         shown = await opened(pilot, FindingsScreen("DEGENERATE_GROUPS"))
         assert any(
-            "flat groups 25%, limit 40%; not for long enough to be a finding" in line for line in shown
+            "zero-variance 25%, limit 40%; not for long enough to be a finding" in line for line in shown
         )
         assert any("How it is judged" in line for line in shown)
         while not any("▸? 4 NONDETERMINISTIC_REPLAY" in line for line in lines(app)):
@@ -336,6 +338,16 @@ async def test_the_footer_names_the_keys_of_where_the_focus_is():
         await pilot.press("tab")
         await pilot.pause()
         assert lines(app)[-1].startswith(" ↑↓ rollouts   tab list   enter replay   p panel ")
+        await pilot.press("tab")
+        await pilot.resize_terminal(*SMALL)
+        await pilot.pause()
+        assert lines(app)[-1].startswith(" ↑↓ finding  enter page  p panel "), "it leads to the page there"
+        await pilot.press("x", "q")
+        await pilot.pause()
+        assert isinstance(app.screen, FindingsScreen), "q leaves a page as it leaves a pager"
+        await pilot.press("backspace")
+        await pilot.pause()
+        assert isinstance(app.screen, MonitorScreen)
 
 
 async def test_a_click_selects_an_entry():
@@ -496,7 +508,7 @@ async def test_a_window_without_data_says_so(tmp_path):
 
 def test_a_rule_in_short_holds_the_numbers_of_its_knobs():
     assert rule(BY_ID["TRUNCATION"], Settings()).startswith(
-        "more than 10% of a step's completions are cut on 5 steps"
+        "more than 10% of a step's completions are truncated on 5 steps"
     )
     for detector in ALL:
         said = rule(detector, Settings())

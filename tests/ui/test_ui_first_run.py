@@ -58,7 +58,7 @@ async def test_an_empty_place_names_what_is_looked_for_and_three_commands(tmp_pa
 
 def test_every_trainer_and_tracker_that_is_read_is_named() -> None:
     said = " ".join(LOOKED_FOR).lower().replace("w&b", "wandb")
-    of_no_trainer = {"requests", "config", "console", "jsonl"}
+    of_no_trainer = {"requests", "config", "console", "report", "jsonl"}
     for known in (*FORMATS, *TRACKERS):
         assert known.name in of_no_trainer or known.name in said, known.name
 

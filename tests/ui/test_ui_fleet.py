@@ -115,9 +115,20 @@ async def test_no_window_is_too_small_or_too_large(size):
     app = shown_by(with_fleet(sampler_cold()), glyphs=ASCII)
     async with app.run_test(size=size) as pilot:
         shown = await opened(pilot, FleetScreen())
-        await pilot.press("down", "escape")
+        await pilot.press("down", "plus", "escape")
         await pilot.pause()
     assert all(len(line) == size[0] and line.isascii() for line in shown)
+
+
+async def test_the_fleet_is_zoomed_in_time_since_it_is_asked_between_steps_as_well():
+    app = shown_by(with_fleet(sampler_cold()))
+    async with app.run_test(size=MIDDLE) as pilot:
+        shown = await opened(pilot, FleetScreen())
+        assert any(" of last 1 h" in line for line in shown)
+        await pilot.press("plus", "plus")
+        assert any(" of last 5 m" in line for line in await settled(pilot))
+        await pilot.press("minus", "minus", "minus")
+        assert any(" of last 1 h" in line for line in await settled(pilot))
 
 
 async def test_what_the_server_says_beside_its_answers_is_told_and_names_are_made_safe():

@@ -51,7 +51,9 @@ async def test_one_can_go_anywhere_by_its_name():
 async def test_what_the_palette_names_leads_there():
     app = still("sampler_cold")
     async with app.run_test(size=(120, 40)) as pilot:
-        run = {jump.title: jump.run for jump in jumps(app)}
+        run = {jump.title: jump.run for jump in jumps(app, app.screen)}
+        keys = {jump.title: jump.key for jump in jumps(app, app.screen)}
+        assert (keys["Findings"], keys["Pause"], keys["Zoom out"], keys["Theme"]) == ("f", "space", "-", "")
         assert {"Theme: light", "Rule: LEAKAGE", "Report: Markdown", "Quit"} <= run.keys()
         run["Panel: Group variance"]()
         await pilot.pause()
@@ -88,10 +90,13 @@ async def test_f1_and_the_wheel_work_in_the_help():
         await pilot.press("f1")
         await pilot.pause()
         assert isinstance(app.screen, HelpScreen)
-        assert "move the focus" in lines(app)[0]
-        await pilot.press(*["down"] * 12)
+        assert lines(app)[0].split() == ["Keys", "monitor", "esc", "close"]
+        assert "move the focus" in lines(app)[1]
+        assert lines(app)[-1].split()[:2] == ["10", "more"]
+        await pilot.press("pagedown")
         await pilot.pause()
-        assert "▲ warn  ✖ fail" in lines(app)[-1]
+        assert "▲ warn  ✖ fail" in lines(app)[-2]
+        assert "a stage that is ok as far as" in lines(app)[-1]
         await pilot.press("f1")
         await pilot.pause()
         assert isinstance(app.screen, MonitorScreen)

@@ -8,14 +8,14 @@ from grpo_top.commands.showing import _on_a_terminal
 from grpo_top.config import Settings
 from grpo_top.ui.app import GrpoTop
 from grpo_top.ui.glyphs import ASCII, UNICODE
-from grpo_top.ui.launch import run
+from grpo_top.ui.launch import LOCALES, run
 
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch):
     apps: list[GrpoTop] = []
     monkeypatch.setattr(GrpoTop, "run", lambda self: apps.append(self))  # noqa: PLW0108  it is bound as a method
-    for name in ("NO_COLOR", "SSH_CONNECTION", "SSH_TTY", "TEXTUAL_THEME", "COLORFGBG"):
+    for name in ("NO_COLOR", "SSH_CONNECTION", "SSH_TTY", "TEXTUAL_THEME", "COLORFGBG", *LOCALES):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("COLORTERM", "truecolor")
     monkeypatch.setenv("TERM", "xterm-256color")
@@ -43,6 +43,20 @@ def test_the_linux_console_gets_ascii_and_sixteen_colours(launched, monkeypatch)
     app = launched(Settings())
     assert (app.theme, app.glyphs) == ("grpo-top-ansi", ASCII)
     assert launched(Settings(screen={"ascii": False})).glyphs is UNICODE
+
+
+def test_a_locale_of_ascii_letters_gets_ascii_and_one_that_is_not_set_says_nothing(
+    launched, monkeypatch
+) -> None:
+    assert launched(Settings()).glyphs is UNICODE
+    for name, value, glyphs in (
+        ("LANG", "C", ASCII),
+        ("LC_CTYPE", "de_DE.UTF-8", UNICODE),
+        ("LC_ALL", "POSIX", ASCII),
+        ("LC_ALL", "C.utf8", UNICODE),
+    ):
+        monkeypatch.setenv(name, value)
+        assert launched(Settings()).glyphs is glyphs, (name, value)
 
 
 def test_a_dumb_terminal_has_no_screen(monkeypatch) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import line_with, lines, snapshot, still
+from rich.cells import cell_len
 
 from grpo_top.reference import Reference
 from grpo_top.snapshot import Series
@@ -157,6 +158,24 @@ def test_the_reference_lies_behind_and_the_parting_is_named() -> None:
 
 def test_what_does_not_part_is_said_to_lie_behind() -> None:
     assert kl.facts(with_reference("verifier_broken")).chart.said == (("behind: verifier_broken", "series3"),)
+
+
+async def test_in_a_small_window_each_row_has_the_references_value_and_where_they_part() -> None:
+    app = GrpoTop(with_reference().snapshot)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert [cell_len(line) for line in lines(app)] == [80] * 24
+        assert line_with(app, "metric").split()[:4] == ["metric", "20", "steps", "healthy"]
+        assert line_with(app, "2 reward").split()[3:5] == ["0", "0.865"]
+        assert line_with(app, "2 reward").rstrip().endswith(" FAIL 51")
+        assert line_with(app, "6 grad norm").rstrip().endswith(" parts 51")
+        linear = line_with(app, "6 grad norm")
+        await pilot.press("L")
+        await pilot.pause()
+        assert line_with(app, "6 grad norm") != linear, "rows are drawn through the lens as well"
+        app.look(cursor=40)
+        await pilot.pause()
+        assert "parts" not in line_with(app, "6 grad norm"), "they have not parted yet"
 
 
 def test_a_reference_that_is_being_read_or_cannot_be_says_so() -> None:

@@ -46,6 +46,13 @@ async def test_metrics_without_a_series_are_listed_and_drawn_under_their_own_nam
         row = next(line for line in lines(app) if "▸my/number" in line)
         assert "2.80" in row
 
+        await pilot.press("slash", *"my n", "backspace")
+        await pilot.pause()
+        assert any("─ 1 of 3 ─" in line for line in lines(app))
+        assert not any("constant" in line for line in lines(app))
+        await pilot.press("enter", "escape")
+        await pilot.pause()
+        assert any(" constant " in line for line in lines(app)), "escape lists all of them again"
         await pilot.press("escape")
         assert not isinstance(app.screen, MetricsScreen)
 

@@ -113,7 +113,7 @@ async def test_a_small_window_shows_one_row_a_metric():
 
     assert shown[0].startswith(" grpo-top add-020b24 trl 4×8    step 110/120 ")
     assert shown[1].startswith(" ●data ●learn ●reward ")
-    assert "✖rollouts ●format ●KL ●stale ●held-out" in shown[1]
+    assert "✖rollouts ●format ●KL ○stale ○held-out" in shown[1]
     assert shown[2].startswith("▌ ✖ SAMPLER_DRIFT   temperature 0.15 deployed, 1.0 intended  since 51 ")
     assert shown[3].startswith("▌ first cause of ▲ LOW_DIVERSITY")
     assert shown[4] == "     metric          20 steps    Δ20  1         51         110     limit  state "
@@ -135,7 +135,7 @@ async def test_a_healthy_run_is_said_to_be_quiet_and_to_what_extent():
         int(track.status[-1]) in (Status.OK, Status.INFO) for track in app.view.snapshot.tracks.values()
     )
     assert shown[2].startswith(
-        f"  ● All quiet      {passed} of {len(app.view.snapshot.tracks)} checks pass at step 110."
+        f"  ● All quiet      {passed} of {len(app.view.snapshot.tracks)} checks pass at step 110, "
     )
     assert shown[3].strip() == "Coverage 9 of 10: tier is not logged."
     assert shown[4].startswith("┏━ ▸ 2 Reward and held-out ━━━━━━━━━━━━━━━━━━━ 0.865 ● ━┓")

@@ -17,7 +17,7 @@ from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.panels import endings, facts, kl, lag, length, reward, sampler, variance
 from grpo_top.ui.panels.catalogue import BY_KEY, PANELS, panel_of, panel_of_stage
 from grpo_top.ui.panels.metrics import chosen, metric_rows
-from grpo_top.ui.panels.said import coverage_words, missing_fields, unjudged_words
+from grpo_top.ui.panels.said import coverage_words, missing_fields, said_of, unjudged_parts
 from grpo_top.ui.view import View
 from grpo_top.ui.widgets.panel import panel_rows
 from grpo_top.ui.widgets.runs import changed_spans, cut, ends, filled, merged, width_of
@@ -215,11 +215,27 @@ def test_the_note_is_the_worst_finding_and_colours_the_border(cold):
 def test_a_cleared_finding_tells_its_steps_and_how_often(cold):
     finding = next(f for f in cold.findings() if f.id == "LOW_DIVERSITY")
 
-    assert facts.when(replace(finding, episodes=((5, 10),)), active=False) == "5–10"
-    assert (
-        facts.when(replace(finding, episodes=((69, 75), (82, 82), (87, 87))), active=False)
-        == "69–87, 3 times"
-    )
+    assert facts.stood(cold, replace(finding, episodes=((5, 10),))) == "5–10"
+    often = replace(finding, episodes=((69, 75), (82, 82), (87, 87)))
+    assert facts.stood(cold, often) == "69–87, 3 times"
+    assert facts.stood(replace(cold, cursor=83), often) == "69–82, 2 times"
+
+
+def test_held_before_a_findings_newest_step_its_sentence_says_of_which_step_it_is(cold):
+    finding = next(f for f in cold.findings() if f.id == "SAMPLER_DRIFT")
+    assert said_of(cold, finding) == finding.summary
+    assert said_of(replace(cold, cursor=60), finding) == f"by step {finding.last_step}: {finding.summary}"
+
+
+def test_names_that_begin_alike_are_told_apart_by_their_ends():
+    assert facts.told_apart(["accuracy", "format"]) == {"accuracy": "accuracy", "format": "format"}
+    long = ["reward/math/accuracy_func", "reward/math/format_func"]
+    assert list(facts.told_apart(long, 14).values()) == ["…accuracy_func", "…format_func"]
+    assert list(facts.told_apart(long, 20).values()) == ["…math/accuracy_func", "…math/format_func"]
+    assert list(facts.told_apart(["accuracy_of_answers", "format_of_answers"]).values()) == [
+        "accuracy_of_answers",
+        "format_of_answers",
+    ]
 
 
 def test_before_any_step_every_panel_is_missing_and_nothing_fails():
@@ -267,8 +283,12 @@ def test_what_is_wrong_is_shown_in_however_few_rows(cold):
 def test_what_cannot_be_judged_is_said_with_the_field_that_is_missing():
     view = View(snapshot("healthy", without=("kl",)))
 
-    assert "kl" in unjudged_words(view)
-    assert unjudged_words(view).startswith(f"{len(view.snapshot.unknown)} cannot be judged: no ")
+    lacking, early = unjudged_parts(view)
+    assert lacking.startswith(f"{len(view.snapshot.unknown)} cannot be judged: no ")
+    assert "kl" in lacking
+    assert lacking.endswith(" in this log")
+    assert early.endswith(" more steps")
+    assert len(unjudged_parts(view, 50)[0]) <= 50
     assert {"kl", "tier"} <= set(missing_fields(view))
     assert coverage_words(view).startswith("Coverage 8 of 10: ")
 

@@ -95,6 +95,14 @@ async def test_a_place_of_several_runs_shows_them_opens_one_and_comes_back(place
         assert table.selected is not None
         assert table.selected.run.name == "bad"
 
+        await pilot.press("slash", *"oo")
+        await pilot.pause()
+        assert table.selected.run.name == "good", "what is written narrows the table"
+        assert not any("bad" in line for line in lines(app)[2:-4])
+        await pilot.press("escape")
+        await pilot.pause()
+        assert table.selected.run.name == "bad", "escape lists all of them again"
+
         await pilot.press("down", "enter")
         await until(
             pilot, lambda: isinstance(app.screen, MonitorScreen) and app.view.snapshot.judged_step == 4

@@ -248,7 +248,7 @@ async def test_at_80_columns_it_fits_as_well(searched: Snapshot) -> None:
 
 
 class Gated:
-    """A scan that goes on when it is told to: a hit a step, the newest first."""
+    """A search that goes on when it is told to: a hit a step, the newest first."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -256,6 +256,8 @@ class Gated:
         self.asked: list[list[int]] = []
 
     def __call__(self, rows: Any, literals: Any) -> Iterator[Looked]:
+        if not literals:  # no search: the newest groups' prompts
+            return
         self.asked.append(sorted(rows.tolist()))
         for row in sorted(rows.tolist(), reverse=True)[2::4]:
             yield Looked(4, 100, [(row, self.snapshot.read(row))])

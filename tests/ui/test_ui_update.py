@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+import random
 import re
+from typing import TYPE_CHECKING
 
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate
+from textual.app import App
+from textual.containers import VerticalScroll
+from textual.geometry import Region
+from textual.screen import Screen
 from textual.strip import Strip
+from textual.widgets import Label
 
-from grpo_top.ui.update import ChangedCells, only_changed
+from grpo_top.ui.theme import DARK, css_variables
+from grpo_top.ui.update import CellCompositor, ChangedCells, Look, _turn, only_changed
+from grpo_top.ui.widgets.rows import Rows
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from grpo_top.ui.widgets.strips import Run
 
 RED, GREEN = Style(color="red", bgcolor="black"), Style(color="green", bgcolor="black")
 BOLD = Style(color="green", bgcolor="black", bold=True)
+LOOKS = st.builds(
+    Look,
+    st.sets(st.sampled_from(["1", "2", "3", "4", "5", "7", "9"])).map(lambda codes: tuple(sorted(codes))),
+    st.sampled_from([(), ("31",), ("38", "5", "117")]),
+    st.sampled_from([(), ("40",), ("48", "5", "233")]),
+)
 CONSOLE = Console(force_terminal=True, color_system="standard", width=20)
 
 
@@ -59,9 +81,134 @@ def test_of_a_look_only_what_differs_is_said() -> None:
 def test_what_is_not_there_any_more_ends() -> None:
     row = [Segment("ab", BOLD), Segment("cd", GREEN), Segment("ef")]
     found = sent(only_changed(update([(0, 0, 6)], row)))
-    assert "ab\x1b[0;32;40mcd\x1b[0mef" in found
+    assert "ab\x1b[22mcd\x1b[0mef" in found
+
+
+@given(st.lists(LOOKS, min_size=1, max_size=8))
+def test_after_any_turns_cells_look_as_they_should(looks: list[Look]) -> None:
+    now: dict[str, object] = {}
+    before = Look()
+    for look in (*looks, Look()):
+        for code in re.findall(r"\x1b\[([\d;]*)m", _turn(before, look)):
+            obey(now, code.split(";"))
+        wanted: dict[str, object] = dict.fromkeys(look.attributes, True)
+        wanted |= {"color": look.color} if look.color else {}
+        wanted |= {"ground": look.ground} if look.ground else {}
+        assert now == wanted
+        before = look
+    assert _turn(before, before) == ""
+
+
+def obey(now: dict[str, object], codes: list[str]) -> None:
+    """What a terminal does on `SGR` with these parameters."""
+    while codes:
+        code = codes.pop(0)
+        if code == "0":
+            now.clear()
+        elif code in ("38", "48"):
+            now["color" if code == "38" else "ground"] = (code, *(codes.pop(0) for _ in range(2)))
+        elif code in ("39", "49"):
+            now.pop("color" if code == "39" else "ground", None)
+        elif code[0] in "34" and len(code) == 2:
+            now["color" if code[0] == "3" else "ground"] = (code,)
+        elif code == "22":
+            now.pop("1", None), now.pop("2", None)
+        elif code in ("23", "24", "27", "29"):
+            now.pop(code[1], None)
+        else:
+            now[code] = True
 
 
 def test_other_updates_are_sent_as_they_are() -> None:
     assert only_changed(None) is None
     assert only_changed("text") == "text"
+
+
+# ---- which cells
+
+
+class Square(Rows):
+    """Rows whose text says where they are; some are two cells wide a character."""
+
+    def make_rows(self, width: int, height: int) -> list[list[Run]]:
+        wide = "漢字" if self.name == "wide" else ""
+        return [[(f"{self.name}{y}{wide}".ljust(width, "."), "text"), ("", "dim")] for y in range(height)]
+
+
+class Layers(Screen[None]):
+    """Widgets beside each other, one that is scrolled, and one on top of others."""
+
+    DEFAULT_CSS = """
+    Layers { layers: default above; }
+    Layers #list { height: 6; width: 20; }
+    Layers #list Square { height: 10; }
+    Layers #wide { height: 5; width: 30; }
+    Layers #top { layer: above; offset: 12 3; width: 15; height: 4; }
+    Layers #label { layer: above; offset: 22 3; width: 6; height: 1; }
+    """
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="list"):
+            yield Square(name="scrolled")
+        for name in ("wide", "top"):
+            square = Square(name=name)
+            square.id = name
+            yield square
+        yield Label("label", id="label")
+
+
+class Layered(App[None]):
+    def get_default_screen(self) -> Screen[None]:
+        screen = Layers()
+        screen._compositor = CellCompositor()
+        return screen
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return css_variables(DARK)
+
+
+async def test_the_cells_of_an_update_are_those_of_the_whole_picture() -> None:
+    chance = random.Random(1)
+    app = Layered()
+    async with app.run_test(size=(40, 12)) as pilot:
+        app.query_one(VerticalScroll).scroll_to(y=3, animate=False)
+        await pilot.pause()
+        compositor = app.screen._compositor
+        assert isinstance(compositor, CellCompositor)
+        whole = compositor.render_strips()
+        for _ in range(60):
+            x, y = chance.randrange(39), chance.randrange(11)
+            regions = {
+                Region(x, y, chance.randint(1, 40 - x), chance.randint(1, 12 - y)),
+                Region(chance.randrange(40), chance.randrange(12), 1, 1),
+            }
+            compositor._dirty_regions = set(regions)
+            update = compositor.render_partial_update()
+            assert update is not None
+            drawn = {(at.y, at.x + cell) for at in update.pieces for cell in range(at.strip.cell_length)}
+            assert drawn == {(row, column) for region in regions for column, row in cells(region)}
+            assert len(drawn) == sum(at.strip.cell_length for at in update.pieces)
+            for at in update.pieces:
+                assert at.strip.text == whole[at.y].crop(at.x, at.x + at.strip.cell_length).text
+        assert compositor.render_partial_update() is None
+
+
+def cells(region: Region) -> list[tuple[int, int]]:
+    return [(column, row) for row in region.line_range for column in region.column_range]
+
+
+async def test_a_row_that_stays_as_it_is_is_drawn_once() -> None:
+    app = Layered()
+    async with app.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        square = app.query_one("#wide", Square)
+        whole = Region(0, 0, *square.size)
+        before = square.render_lines(whole)
+        made = square.make_rows(*square.size)
+        made[1] = [("other", "fail")]
+        square.make_rows = lambda *_: made
+        square.redraw()
+        after = square.render_lines(whole)
+        assert [old is new for old, new in zip(before, after, strict=True)] == [True, False, True, True, True]
+        assert after[1].text == "other".ljust(30)
+        assert square.render_lines(Region(2, 1, 3, 1))[0].text == "her"

@@ -14,6 +14,7 @@ from grpo_top.text import safe
 from grpo_top.ui.drift.facts import onset
 from grpo_top.ui.evidence.layout import Frame
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.lens import window
 from grpo_top.ui.panels.facts import EMPTY
 from grpo_top.ui.widgets.chart import Limit, draw
 from grpo_top.ui.widgets.runs import cut, filled, width_of
@@ -32,16 +33,25 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _LABEL, _GAP = 22, 1
-_MOST_ROWS = 4
-"""Rows of a lane at most: what matters is when it jumps, not how far."""
+_MOST_ROWS, _WISHED_ROWS = 8, 4
+"""Rows of a lane at most, and where something else has use for the room: what matters is when it jumps."""
+LEAST_ROWS = 3
+"""Rows of one lane with the steps under it at least."""
 
 
 def lanes_frame(deployment: Deployment, name: str, hidden: int, glyphs: Glyphs) -> Frame:
     """The box's title, and how many lanes there is no room for."""
-    steps = _steps(deployment)
+    steps = window(deployment.view) or _steps(deployment)
     facts: Row = [(glyphs.plain(f"steps {numbers.span(*steps)}"), "dim")] if steps is not None else []
     foot: Row = [(f"{hidden} more, see the table", "dim")] if hidden else []
     return Frame([(f"{name} by sampler", "text bold")], facts, foot)
+
+
+def rows_wanted(deployment: Deployment, columns: Columns, name: str, glyphs: Glyphs) -> tuple[int, int]:
+    """Rows of all lanes with the steps under them and what this step mixes: those that they need, and at most."""
+    known = max(sum(column.cells[name].value is not None for column in columns.columns), 1)
+    below = 1 + bool(_mix(deployment, name, glyphs))
+    return known * _WISHED_ROWS + below, known * _MOST_ROWS + below
 
 
 def lane_rows(
@@ -68,8 +78,11 @@ def lane_rows(
         *([float(known.min()), float(known.max())] if len(known) else []),
         *([limit.value] if limit else []),
     )
+    begin, end = window(deployment.view) or (None, None)
     spec = replace(
         EMPTY,
+        begin=begin,
+        end=end,
         limit=limit,
         onset=onset(columns),
         cursor=deployment.view.cursor,

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     Row = list[Run]
 
 _NAME, _INTENDED, _GAP = 18, 9, 2
+_NARROW, _SHORT_NAME = 60, 12
+"""Cells of a box below which names are cut rather than values, and what is left of them."""
 _LEAD = 2
 """Cells of a row's mark, and of a column's."""
 LEAST_COLUMN, _MOST_COLUMN = 15, 30
@@ -39,7 +41,11 @@ def columns_in(width: int) -> int:
 
 
 def _room(width: int) -> int:
-    return width - 4 - _LEAD - _NAME - _INTENDED - _GAP
+    return width - 4 - _LEAD - _name(width) - _INTENDED - _GAP
+
+
+def _name(width: int) -> int:
+    return _NAME if width >= _NARROW else _SHORT_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +240,7 @@ class Table:
         ellipsis = self._glyphs.ellipsis
         return [
             (f"{mark:<{_LEAD}}", mark_role),
-            (fit(name, _NAME, ellipsis=ellipsis), role),
+            (fit(name, _name(self._width), ellipsis=ellipsis), role),
             (fit(intended, _INTENDED, right=True, ellipsis=ellipsis), intended_role),
             (" " * _GAP, ""),
         ]

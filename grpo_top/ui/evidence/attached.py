@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from grpo_top import numbers
+from grpo_top.measures import Measure, is_known, kind_of, measure_of
 from grpo_top.text import cells, first_line
 from grpo_top.ui.evidence.layout import Column, table
-from grpo_top.ui.evidence.measures import Measure, is_known, kind_of, measure_of
 from grpo_top.ui.widgets.runs import cut, width_of
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from grpo_top import numbers
 from grpo_top.detectors import BY_ID
+from grpo_top.measures import field_of, measure_of
 from grpo_top.snapshot import STAGES, Status
 from grpo_top.text import safe
 from grpo_top.ui.evidence.attached import evidence_rows, flow
@@ -21,9 +22,9 @@ from grpo_top.ui.evidence.groups import (
 )
 from grpo_top.ui.evidence.layout import Column, Frame, line_of, selectable, table, wrapped
 from grpo_top.ui.evidence.listing import CLEARED, FIRST, Entry, episodes_text, watch_text
-from grpo_top.ui.evidence.measures import field_of, measure_of
 from grpo_top.ui.evidence.rules import judged_numbers, now_and_limit, sentences
 from grpo_top.ui.glyphs import STATUS_ROLES, word
+from grpo_top.ui.panels.said import ended
 from grpo_top.ui.widgets.runs import ends
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _steps_to_try(steps: Sequence[str], width: int, glyphs: Glyphs) -> list[Row]
     rows: list[Row] = []
     for number, step in enumerate(steps, 1):
         lead = f"{number} "
-        told = wrapped(f"{glyphs.plain(safe(step)).rstrip('.')}.", min(width, LINE), first=lead)
+        told = wrapped(ended(glyphs.plain(safe(step))), min(width, LINE), first=lead)
         rows += [[(lead, "accent bold"), *told[0][1:]], *told[1:]]
     return rows
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top.detectors import BY_ID
+from grpo_top.measures import is_known, measure_of
 from grpo_top.snapshot import Status
 from grpo_top.ui.evidence.attached import series_of
 from grpo_top.ui.evidence.layout import GAP, Column, table
-from grpo_top.ui.evidence.measures import is_known, measure_of
-from grpo_top.ui.evidence.windows import Windows, onset, windows
+from grpo_top.ui.evidence.windows import Windows, windows
 from grpo_top.ui.widgets.runs import width_of
 from grpo_top.ui.widgets.spark import columns_of, spark
 
@@ -42,7 +42,7 @@ HEADLINES = (
 """Series that are shown where a finding's own do not fill the table, if they have changed."""
 MOST = 7
 """Rows of the table at most."""
-SPARK = 60
+SPARK = 110
 """Cells of a course at most."""
 
 
@@ -130,7 +130,7 @@ def _course(view: View, finding: Finding, name: str, width: int, glyphs: Glyphs)
 def _axis(view: View, finding: Finding, width: int) -> list[Run]:
     """The first step, the onset and the last step over the sparks."""
     first, last = _ends(view)
-    since = onset(view, finding)
+    since = view.since(finding)
     left, right, middle = str(first), str(last), str(since)
     at = _onset_cell(view, finding, width)
     if width - len(left) - len(right) < 2:
@@ -148,7 +148,7 @@ def _axis(view: View, finding: Finding, width: int) -> list[Run]:
 
 def _onset_cell(view: View, finding: Finding, width: int) -> int:
     first, last = _ends(view)
-    cell = int(columns_of(np.array([onset(view, finding)]), first, last, width)[0])
+    cell = int(columns_of(np.array([view.since(finding)]), first, last, width)[0])
     return max(cell, 0)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_top.detectors import BY_ID
+from grpo_top.measures import field_of
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
 from grpo_top.ui.evidence.layout import Frame, line_of, selectable, wrapped
-from grpo_top.ui.evidence.listing import explains
-from grpo_top.ui.evidence.measures import field_of
 from grpo_top.ui.evidence.rules import now_and_limit, rule
-from grpo_top.ui.evidence.windows import onset
 from grpo_top.ui.glyphs import STATUS_ROLES, word
+from grpo_top.ui.panels.said import follows
 from grpo_top.ui.widgets.strips import fit
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _loud(view: View, id_: str, settings: Settings, width: int, glyphs: Glyphs) 
     """A detector that stands or is close to it: its rule, the value now, and what it says."""
     status, finding = view.status(id_), _finding(view, id_)
     role = STATUS_ROLES[status]
-    when = "watch" if status == Status.WATCH or finding is None else f"since step {onset(view, finding)}"
+    when = "watch" if status == Status.WATCH or finding is None else f"since step {view.since(finding)}"
     name = f"{role} bold" if status >= Status.WARN else role
     rows: list[Row] = [[(f"{glyphs.mark(status)} {id_}", name), (f"  {when}", "text")]]
     rows += _short(glyphs.plain(rule(BY_ID[id_], settings)), "dim", width, 4, glyphs)
@@ -97,7 +96,7 @@ def _short(text: str, role: str, width: int, most: int, glyphs: Glyphs) -> list[
 
 
 def _now(view: View, id_: str, glyphs: Glyphs) -> list[Run]:
-    """`flat groups 25%   limit 40%`; nothing where value and limit have no common unit."""
+    """`zero-variance 25%   limit 40%`; nothing where value and limit have no common unit."""
     found = now_and_limit(view, id_)
     if found is None:
         return []
@@ -128,10 +127,10 @@ def _follows(view: View, ids: Sequence[str], glyphs: Glyphs) -> list[Run]:
         for finding in view.findings()
         if finding.id in ids and view.is_active(finding) and view.status(finding.id) >= Status.WARN
     ]
-    follow = [f for f in standing if explains(first, f.id, f.stage, onset(view, f))]
+    follow = [finding for finding in standing if follows(view, first, finding)]
     if not follow or len(follow) < len(standing):
         return []
     said = "both follow" if len(follow) == 2 else "all follow" if len(follow) > 2 else "it follows"
     role = f"{STATUS_ROLES[first.severity]} bold"
     mark = f"{glyphs.mark(first.severity)} {first.id}"
-    return [(f"{said} from ", "dim"), (mark, role), (f" since step {onset(view, first)}", "text")]
+    return [(f"{said} from ", "dim"), (mark, role), (f" since step {view.since(first)}", "text")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.snapshot import Status
-from grpo_top.ui.evidence.windows import onset
 from grpo_top.ui.glyphs import STATUS_ROLES
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def lanes(view: View, own: Sequence[str], most: int) -> list[Lane]:
 def _lane(view: View, finding: Finding) -> Lane:
     last = view.step or finding.last_step
     begun = [(first, min(end, last)) for first, end in finding.episodes if first <= last]
-    begun[-1] = (min(onset(view, finding), begun[-1][0]), begun[-1][1])
+    begun[-1] = (min(view.since(finding), begun[-1][0]), begun[-1][1])
     return Lane(finding.id, view.status(finding.id), finding.severity, tuple(begun), view.is_active(finding))
 
 

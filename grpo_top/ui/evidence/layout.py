@@ -123,9 +123,9 @@ def table(
 
 
 def _least(sizes: Sequence[int], shown: Sequence[int], columns: Sequence[Column]) -> int:
-    """Cells that columns take at least: a last one of texts may be cut, the others may not."""
+    """Cells that columns take at least: a last one of texts may be cut down to its `least`, the others may not."""
     *others, last = shown
-    end = sizes[last] if columns[last].right else min(sizes[last], CUT)
+    end = sizes[last] if columns[last].right else max(min(sizes[last], CUT), columns[last].least)
     return sum(sizes[index] + GAP for index in others) + end
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from grpo_top import numbers
 from grpo_top.detectors import BY_ID
+from grpo_top.measures import field_of
 from grpo_top.snapshot import Status
-from grpo_top.text import cells, first_line
-from grpo_top.triage import CAUSES
+from grpo_top.text import cells
 from grpo_top.ui.evidence.layout import Frame, line_of, on_ground, ruled, wrapped
-from grpo_top.ui.evidence.measures import field_of
 from grpo_top.ui.evidence.rules import now_and_limit
-from grpo_top.ui.evidence.windows import onset
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.panels.said import follows, is_below, said_of, watched_since
 from grpo_top.ui.widgets.runs import ends, filled
 from grpo_top.ui.widgets.strips import fit
 from grpo_top.ui.widgets.triage_strip import count_runs
@@ -95,43 +92,29 @@ def _order(entry: Entry) -> tuple[int, int, int]:
 
 
 def _of_finding(view: View, finding: Finding, first: Finding | None) -> Entry:
-    status, since = view.status(finding.id), onset(view, finding)
-    detail = first_line(finding.summary, 200)
+    status, since = view.status(finding.id), view.since(finding)
+    detail = said_of(view, finding)
     if view.cursor is not None and finding.last_step > view.cursor and now_and_limit(view, finding.id):
         detail = watch_text(view, finding.id)  # what the finding says itself is of its newest step
     if first is not None and finding.id == first.id:
         return Entry(finding.id, FIRST, finding.severity, finding.stage, f"since {since}", detail, finding)
     if view.is_active(finding):
-        section = EXPLAINED if explains(first, finding.id, finding.stage, since) else OTHERS
+        section = EXPLAINED if follows(view, first, finding) else OTHERS
         severity = finding.severity if view.cursor is None else status
         when = f"info since {since}" if severity == Status.INFO else f"since {since}"
         return Entry(finding.id, section, severity, finding.stage, when, detail, finding)
     when = episodes_text(view, finding)
     if status == Status.WATCH:
-        section = EXPLAINED if explains(first, finding.id, finding.stage, since) else OTHERS
+        section = EXPLAINED if follows(view, first, finding) else OTHERS
         now = watch_text(view, finding.id)
         return Entry(finding.id, section, status, finding.stage, when, now, finding)
     return Entry(finding.id, CLEARED, finding.severity, finding.stage, when, detail, finding)
 
 
 def _of_watch(view: View, track: DetectorTrack, first: Finding | None) -> Entry:
-    since = _watched_since(view, track)
-    section = EXPLAINED if explains(first, track.id, track.stage, since) else OTHERS
+    since = watched_since(view, track)
+    section = EXPLAINED if is_below(first, track.id, track.stage, since) else OTHERS
     return Entry(track.id, section, Status.WATCH, track.stage, "watch", watch_text(view, track.id))
-
-
-def explains(first: Finding | None, id_: str, stage: int, since: int) -> bool:
-    """Whether the first cause explains another: what is downstream of it, or what it is known to cause."""
-    if first is None or id_ == first.id or since < first.onset:
-        return False
-    return id_ in CAUSES.get(first.id, ()) or stage >= first.stage
-
-
-def _watched_since(view: View, track: DetectorTrack) -> int:
-    """The first step of the watch that stands at the view's step."""
-    row = int(np.searchsorted(track.steps, view.step or 0, side="right")) - 1
-    quiet = np.flatnonzero(track.status[: row + 1] < Status.WATCH)
-    return int(track.steps[int(quiet[-1]) + 1 if len(quiet) else 0])
 
 
 def episodes_text(view: View, finding: Finding) -> str:
@@ -142,7 +125,7 @@ def episodes_text(view: View, finding: Finding) -> str:
 
 
 def watch_text(view: View, id_: str) -> str:
-    """What a detector reads, its value and its limit: `flat groups 25%, limit 40%`."""
+    """What a detector reads, its value and its limit: `zero-variance 25%, limit 40%`."""
     found = now_and_limit(view, id_)
     if found is None:
         return "its limit is crossed at this step"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grpo_top.ui.evidence.measures import measure_of
+from grpo_top.measures import measure_of
 from grpo_top.ui.panels.catalogue import BY_KEY
 from grpo_top.ui.panels.facts import EMPTY, chart, limit
 from grpo_top.ui.panels.sampler import SamplerFacts
@@ -90,7 +90,7 @@ OPENED: dict[str, Opened] = {
             ("parse_failure_rate",),
             "PARSE_FAILURES",
             ("success_rate", "truncation_rate"),
-            ("rollouts", "unparsed", "cut", "success", "errors"),
+            ("rollouts", "unparsed", "truncated", "success", "errors"),
             ("unparsed", "mean", "newest"),
             "endings",
         ),
@@ -100,7 +100,7 @@ OPENED: dict[str, Opened] = {
             ("completion_tokens_p50", "completion_tokens_mean"),
             "",
             ("truncation_rate", "reward_length_corr"),
-            ("rollouts", "length", "p95", "cut", "success"),
+            ("rollouts", "length", "p95", "truncated", "success"),
             ("length", "truncated", "newest"),
             "length",
             limit_word="budget",

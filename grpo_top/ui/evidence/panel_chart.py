@@ -9,10 +9,10 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors import BY_ID
+from grpo_top.measures import measure_of
 from grpo_top.snapshot import Status
 from grpo_top.ui.evidence.lanes import lane_row, lanes
 from grpo_top.ui.evidence.layout import Frame, aired, box
-from grpo_top.ui.evidence.measures import measure_of
 from grpo_top.ui.evidence.opened import companion_plot, main_plot
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.widgets.chart import draw, shown_steps, step_columns

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from grpo_top.measures import Kind, Measure
 from grpo_top.snapshot import Status
 from grpo_top.text import first_line
 from grpo_top.ui.evidence.layout import Column, Frame, table
-from grpo_top.ui.evidence.measures import Kind, Measure
 from grpo_top.ui.evidence.pool import Pool, unknown_as_nan
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.panels.facts import told_apart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,7 +118,7 @@ COLUMNS: dict[str, Told] = {
     "texts": Told("value", lambda pool, part: _mean(pool.texts[part.groups])),
     "identical": Told("share", _identical),
     "unparsed": Told("share", _unparsed, "parse_failure_rate"),
-    "cut": Told("share", _yes("truncated"), "truncation_rate"),
+    "truncated": Told("share", _yes("truncated"), "truncation_rate"),
     "length": Told("value", lambda pool, part: _mean(pool.length[part.rollouts])),
     "p95": Told("value", _p95),
     "lag": Told("value", lambda pool, part: _mean(pool.lag[part.rollouts])),
@@ -151,10 +152,11 @@ def parts_of(pool: Pool) -> list[Part]:
         if not numbers or (kind == "sampler" and len(numbers) < 2):
             continue
         names = pool.names(kind)
+        shown = told_apart([names[number] for number in numbers], NAME)
         for number in numbers:
             of = ids == number
             lead = "" if kind == "family" else f"{kind} "
-            found.append(Part(lead + first_line(names[number], NAME), of, of[pool.first]))
+            found.append(Part(lead + first_line(shown[names[number]], NAME), of, of[pool.first]))
     everything = Part("all", np.ones(len(pool.rows), np.bool_), np.ones(pool.groups, np.bool_))
     return [*found, everything]
 

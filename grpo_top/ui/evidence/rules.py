@@ -10,7 +10,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.detectors import BY_ID, IN_UNITS_OF_SERIES
-from grpo_top.ui.evidence.measures import Measure, kind_of, measure_of
+from grpo_top.measures import Measure, kind_of, measure_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ _SAYS = re.compile(r"(?:Fires(?: too)?|Fails|Warns|Remarks|It fails) (?:when |on
 _REFERS = re.compile(r"(?:above |below )?(?:it|they|them)\b")
 """A sentence that begins so is not understood without the one before it."""
 _KNOB = re.compile(r"`(\w+)`")
+_ONE = re.compile(r"\b1 (?:consecutive )?(?:steps|rows|groups|rollouts)\b")
 
 
 def sentences(text: str, count: int) -> str:
@@ -47,7 +48,7 @@ def rule(detector: type[Detector], settings: Settings) -> str:
         knob = knobs.get(match[1])
         return match[0] if knob is None else _write(knob, knobs, chosen.get(knob.name, knob.default))
 
-    return _KNOB.sub(value, said)
+    return _ONE.sub(lambda match: match[0][:-1], _KNOB.sub(value, said))
 
 
 def _write(knob: Knob, knobs: Mapping[str, Knob], value: float) -> str:

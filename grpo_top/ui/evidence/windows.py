@@ -41,15 +41,6 @@ class Windows(NamedTuple):
     """What `before` is: `before SAMPLER_DRIFT`, else `early in the run`."""
 
 
-def onset(view: View, finding: Finding) -> int:
-    """The step since which a finding stood, or stood last, as seen at the view's step."""
-    if view.cursor is None:
-        return finding.onset
-    begun = [first for first, _ in finding.episodes if first <= view.cursor]
-    latest = begun[-1] if begun else finding.episodes[0][0]
-    return finding.onset if latest == finding.first_step else latest
-
-
 def windows(view: View, since: Finding | None) -> Windows:
     """The last 20 judged steps, and the 20 before `since` began; without it the first 20 of the run."""
     steps = view.steps
@@ -60,7 +51,7 @@ def windows(view: View, since: Finding | None) -> Windows:
     if since is None:
         before, what = steps[: max(len(steps) - WINDOW, 0)][:WINDOW], "early in the run"
     else:
-        before, what = steps[steps < onset(view, since)][-WINDOW:], f"before {since.id}"
+        before, what = steps[steps < view.since(since)][-WINDOW:], f"before {since.id}"
     return Windows(_span(now), _span(before), what)
 
 

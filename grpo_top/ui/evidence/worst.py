@@ -94,7 +94,7 @@ ORDERS: dict[str, Order] = {
     "truncated": Order(
         "truncated, most first",
         lambda pool: -pool.group_mean(unknown_as_nan(pool.column("truncated"))),
-        "cut",
+        "trunc",
         _share("truncated", 1),
     ),
     "length": Order("longest first", lambda pool: -pool.group_mean(pool.length), "tokens", _tokens),

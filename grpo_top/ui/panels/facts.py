@@ -14,7 +14,7 @@ from grpo_top.ui.lens import window
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -73,6 +73,20 @@ class PanelFacts:
 def number(label: str, text: str, role: str = "text") -> Number:
     """A row of numbers; what is unknown is in the role of the unknown."""
     return Number(safe(label), text, "info" if text == numbers.UNKNOWN else role)
+
+
+def told_apart(names: Sequence[str], room: int = 11) -> dict[str, str]:
+    """Names by how they are written in so many cells: without the words that all begin with, where they are long."""
+    longest = max(map(len, names), default=0)
+    if len(names) < 2 or longest <= room:
+        return {name: name for name in names}
+    first, last = min(names), max(names)
+    same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), 0)
+    words = [at + 1 for at, sign in enumerate(first[:same]) if sign in "/_.-: "]
+    if not words:
+        return {name: name for name in names}
+    begin = next((at for at in words if longest - at < room), words[-1])
+    return {name: f"…{name[begin:]}" for name in names}
 
 
 def late_share(view: View, label: str, name: str, role: str = "text") -> Number:
@@ -189,13 +203,17 @@ EMPTY = ChartSpec(np.empty(0, np.int64), np.empty(0))
 """A chart's settings without data."""
 
 
-def when(finding: Finding, active: bool) -> str:
-    """Since when a finding stands; else from when to when it stood, and how often."""
-    if active:
-        return f"since {finding.first_step}"
-    first, last = finding.episodes[0][0], finding.episodes[-1][1]
-    often = len(finding.episodes)
-    return numbers.span(first, last) + (f", {often} times" if often > 1 else "")
+def since(view: View, finding: Finding) -> str:
+    """Since when a finding stands."""
+    return f"since {view.since(finding)}"
+
+
+def stood(view: View, finding: Finding) -> str:
+    """From when to when a finding stood that has cleared, and how often."""
+    begun = [episode for episode in finding.episodes if view.cursor is None or episode[0] <= view.cursor]
+    last = begun[-1][1] if view.cursor is None else min(begun[-1][1], view.cursor)
+    often = len(begun)
+    return numbers.span(begun[0][0], last) + (f", {often} times" if often > 1 else "")
 
 
 def note(view: View, ids: Iterable[str]) -> Note | None:
@@ -205,8 +223,9 @@ def note(view: View, ids: Iterable[str]) -> Note | None:
         return None
     worst = max(noted, key=lambda each: each.status)
     finding = next((f for f in view.findings() if f.id == worst.id), None)
-    said = "watch" if finding is None else when(finding, worst.status >= Status.INFO)
-    return worst._replace(when=said)
+    if finding is None:
+        return worst._replace(when="watch")
+    return worst._replace(when=(since if worst.status >= Status.INFO else stood)(view, finding))
 
 
 def border(note: Note | None) -> Status:

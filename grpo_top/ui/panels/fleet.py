@@ -47,6 +47,15 @@ class FleetRow(NamedTuple):
     medians: Floats
 
 
+def lately(row: FleetRow, seconds: float | None) -> FleetRow:
+    """The last so many seconds of a number; None is all."""
+    if seconds is None:
+        return row
+    first = int(np.searchsorted(row.times, row.times[-1] - seconds))
+    worst, other = (end._replace(over_time=end.over_time[first:]) for end in (row.worst, row.other))
+    return row._replace(times=row.times[first:], medians=row.medians[first:], worst=worst, other=other)
+
+
 def fleet_rows(view: View) -> list[FleetRow]:
     """Every number that is known at the view's step, in the order of the queries."""
     rows = (_row(series, view.cursor) for series in view.snapshot.fleet)

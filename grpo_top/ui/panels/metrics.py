@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.snapshot import Status
+from grpo_top.snapshot import WINDOW, Status
 from grpo_top.text import safe
 from grpo_top.ui.panels import lag, length, reward, sampler, variance
-from grpo_top.ui.panels.facts import FLAT, worst
+from grpo_top.ui.panels.facts import FLAT, told_apart, worst
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,10 @@ class MetricRow:
     """Held-out evaluations: single points and no mean."""
     rank: int = 0
     """0 is shown in 24 rows; the higher, the more rows it takes until it is seen."""
+    behind: str = ""
+    """The reference's value of the same steps; empty without one."""
+    parted: int | None = None
+    """The step at which the reference parts, once the view is there."""
 
     @property
     def logged(self) -> bool:
@@ -66,7 +70,11 @@ class _Metric(NamedTuple):
     rank: int = 0
 
 
-_WRITE = {"share": numbers.share, "value": numbers.value, "count": numbers.count, "seconds": numbers.seconds}
+_WRITE = {"share": numbers.share, "value": numbers.value, "count": numbers.count, "seconds": numbers.pace}
+
+
+_NOT_LOGGED = 2
+"""Rows of what is not logged that are shown beside others of their rank."""
 
 
 def metric_rows(view: View) -> list[MetricRow]:
@@ -78,8 +86,16 @@ def metric_rows(view: View) -> list[MetricRow]:
 
 
 def chosen(rows: list[MetricRow], room: int) -> list[MetricRow]:
-    """As many rows as there is room for: what is wrong, then by rank; in triage order all the same."""
-    order = sorted(range(len(rows)), key=lambda at: (-max(rows[at].status, Status.INFO), rows[at].rank, at))
+    """As many rows as there is room for: what is wrong, then by rank; in triage order all the same.
+
+    Beyond the first `_NOT_LOGGED`, rows of what is not logged come after all that is.
+    """
+    absent = [at for at, row in enumerate(rows) if not row.logged and row.status <= Status.INFO]
+    late = set(absent[_NOT_LOGGED:])
+    order = sorted(
+        range(len(rows)),
+        key=lambda at: (-max(rows[at].status, Status.INFO), at in late, rows[at].rank, at),
+    )
     kept = set(order[: max(room, 0)])
     return [row for at, row in enumerate(rows) if at in kept]
 
@@ -123,6 +139,7 @@ def _of(
     mean = None if series is None else view.mean(series)
     change = None if series is None else view.change(series)
     share = write == "share"
+    behind, parted = ("", None) if series is None else _behind(view, series, write)
     return MetricRow(
         key,
         stage,
@@ -138,7 +155,22 @@ def _of(
         above,
         share,
         rank=rank,
+        behind=behind,
+        parted=parted,
     )
+
+
+def _behind(view: View, name: str, write: str) -> tuple[str, int | None]:
+    """The reference's mean of the last 20 steps up to the view's, and where the two part."""
+    reference, step = view.snapshot.reference, view.step
+    series = None if reference is None else reference.series.get(name)
+    if reference is None or series is None or step is None:
+        return "", None
+    upto = series.values[series.steps <= step]
+    late = upto[np.isfinite(upto)][-WINDOW:]
+    parted = reference.parting(name)
+    value = _WRITE[write](float(late.mean()) if len(late) else None)
+    return value, None if parted is None or parted.step > step else parted.step
 
 
 def _known(view: View, name: str | None) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -157,13 +189,13 @@ def _components(view: View) -> list[MetricRow]:
             f"component_mean{{{name}}}",
             key=f"component {name}",
             stage=2,
-            name=safe(name),
+            name=safe(shown),
             panel="reward",
             status=Status.OK,
             write="value",
             rank=1,
         )
-        for name in view.snapshot.run.components
+        for name, shown in told_apart(view.snapshot.run.components, 16).items()
     ]
 
 

@@ -22,6 +22,7 @@ from grpo_top.ui.panels.facts import (
     late_value,
     note,
     number,
+    told_apart,
     worst,
 )
 
@@ -95,14 +96,14 @@ def _heldout(view: View) -> tuple[Number, Number]:
 
 def _parts(view: View, *, now: bool) -> tuple[Number, ...]:
     """Success, verifier errors and the components; of this step alone where `now`, those at 0 standing out."""
-    names = view.snapshot.run.components
+    names = told_apart(view.snapshot.run.components)
     if not now:
         return (
             late_share(view, "success", "success_rate"),
             late_share(view, "verifier err", "verifier_error_rate"),
-            *(late_value(view, name, f"component_mean{{{name}}}") for name in names),
+            *(late_value(view, shown, f"component_mean{{{name}}}") for name, shown in names.items()),
         )
-    values = [(name, view.at(f"component_mean{{{name}}}")) for name in names]
+    values = [(shown, view.at(f"component_mean{{{name}}}")) for name, shown in names.items()]
     return (
         number("success", numbers.share(view.at("success_rate"))),
         *(

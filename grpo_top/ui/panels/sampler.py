@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from grpo_top.ui.panels.facts import EMPTY, Headline, PanelFacts, border, note, 
 from grpo_top.ui.widgets.chart import ChartSpec, Limit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from grpo_top.records import Sampling, SamplingValue
@@ -68,7 +71,7 @@ class SamplerFacts(PanelFacts):
     """Hash of the deployed config, after that of the one before it where it changed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Deployed:
     """The configs that rollouts were sampled with: one element a step and config, the most frequent of a step first."""
 
@@ -81,27 +84,62 @@ class Deployed:
 
     def first(self, name: str) -> SamplingValue | None:
         """The value that was deployed first: what a setting is compared with that the run record leaves out."""
-        by_id = [config.get(name) for config in self.configs]
-        return next((by_id[id_] for id_ in self.ids.tolist() if id_ >= 0 and by_id[id_] is not None), None)
+        by_id = self._values(name)
+        known = np.array([value is not None for value in by_id])[self.ids]
+        return by_id[self.ids[known.argmax()]] if known.any() else None
 
     def series(self, name: str, reference: SamplingValue | None) -> tuple[Ints, list[SamplingValue | None]]:
         """The value at each step: one that differs from the reference where any rollout's does.
 
         Many `max_tokens` on one step are budgets of requests, as the detector has it: the largest stands for them.
         """
-        by_id = [config.get(name) for config in self.configs]
-        wrong = np.array([value is not None and not same(value, reference) for value in by_id] + [False])
-        steps, first, configs = np.unique(self.steps, return_index=True, return_counts=True)
+        by_id = self._values(name)
+        return self._by_step[0], [by_id[id_] for id_ in self._chosen(name, reference).tolist()]
+
+    def numbers(self, name: str, reference: SamplingValue | None) -> tuple[Ints, NDArray[np.float64]]:
+        """The same as numbers: NaN where it is none."""
+        plain = [value if isinstance(value, int | float) else np.nan for value in self._values(name)]
+        return self._by_step[0], np.array(plain, float)[self._chosen(name, reference)]
+
+    def held(
+        self, name: str, reference: SamplingValue | None, step: int
+    ) -> tuple[SamplingValue | None, int | None]:
+        """The value at a step, or at the last one before it, and since which step it stands; None where unknown."""
+        steps = self._by_step[0]
+        at = int(np.searchsorted(steps, step, side="right")) - 1
+        if at < 0:
+            return None, None
+        by_id, chosen = self._values(name), self._chosen(name, reference)[: at + 1]
+        value = by_id[chosen[at]]
+        other = np.array([known is None or not same(known, value) for known in by_id])[chosen[:at]]
+        since = int(np.flatnonzero(other)[-1]) + 1 if other.any() else 0
+        return value, None if value is None else int(steps[since])
+
+    def _values(self, name: str) -> list[SamplingValue | None]:
+        """The setting in each config, and None for the unknown one: what an id points at."""
+        return [*(config.get(name) for config in self.configs), None]
+
+    def _chosen(self, name: str, reference: SamplingValue | None) -> Ints:
+        """The config that stands for each step."""
+        by_id = self._values(name)
+        wrong = np.array([value is not None and not same(value, reference) for value in by_id])
+        steps, first, configs = self._by_step
         chosen = self.ids[first]
         differing = wrong[self.ids]
         chosen[np.searchsorted(steps, self.steps[differing])] = self.ids[differing]
         if name == "max_tokens":
-            budgets = np.array([value if isinstance(value, int | float) else -1 for value in by_id] + [-1])
+            budgets = np.array([value if isinstance(value, int | float) else -1 for value in by_id])
             for place in np.flatnonzero(configs > FEW_BUDGETS).tolist():
                 of = self.ids[first[place] : first[place] + configs[place]]
                 if len(np.unique(budgets[of])) > FEW_BUDGETS:
                     chosen[place] = of[budgets[of].argmax()]
-        return steps, [by_id[id_] if id_ >= 0 else None for id_ in chosen.tolist()]
+        return chosen
+
+    @cached_property
+    def _by_step(self) -> tuple[Ints, Ints, Ints]:
+        """Each step once, where its configs begin, and how many they are."""
+        steps, first, configs = np.unique(self.steps, return_index=True, return_counts=True)
+        return steps, first, configs
 
 
 def same(value: SamplingValue | None, other: SamplingValue | None) -> bool:
@@ -122,19 +160,32 @@ def is_right(name: str, default: SamplingValue, wanted: SamplingValue | None) ->
 
 def deployed(view: View) -> Deployed:
     """The deployed configs of every step up to the newest; held-out rollouts do not count."""
-    rollouts = view.snapshot.rollouts
+    rollouts, newest = view.snapshot.rollouts, view.snapshot.judged_step
     columns, configs = rollouts.columns, tuple(rollouts.samplings)
-    wanted = (columns["live"] == 1) & (columns["split"] != SPLIT_EVAL)
-    if view.snapshot.judged_step is not None:
-        wanted &= columns["step"] <= view.snapshot.judged_step
-    steps = columns["step"][wanted].astype(np.int64)
-    first = int(steps.min(initial=0))
-    keys = (steps - first) * (len(configs) + 1) + columns["sampling"][wanted] + 1
-    last = int(steps.max(initial=0))
+    steps, ids = columns["step"], columns["sampling"]
+    unwanted = [_where(columns["live"], lambda live: live != 1)]
+    unwanted.append(_where(columns["split"], lambda split: split == SPLIT_EVAL))
+    if newest is not None:
+        unwanted.append(steps > newest)
+    if any(each.any() for each in unwanted):
+        wanted = ~np.logical_or.reduce(np.broadcast_arrays(*unwanted))
+        steps, ids = steps[wanted], ids[wanted]
+    if not len(steps):
+        return Deployed(np.empty(0, np.int64), np.empty(0, np.int64), configs, np.empty(0, np.int64))
+    first, last = int(steps.min()), int(steps.max())
+    if not ids.strides[0]:  # one config for all
+        at, counts = counted((steps - first).astype(np.int64), last - first + 1)
+        return Deployed(at + first, np.full(len(at), ids[0], np.int64), configs, counts)
+    keys = (steps - np.int64(first)) * (len(configs) + 1) + ids + 1
     found, counts = counted(keys, (last - first + 1) * (len(configs) + 1))
     at, ids = found // (len(configs) + 1) + first, found % (len(configs) + 1) - 1
     order = np.lexsort((-counts, at))
     return Deployed(at[order], ids[order], configs, counts[order])
+
+
+def _where(column: NDArray[Any], is_so: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Where a column is so; one element that stands for all where the column is of one value."""
+    return is_so(column if column.strides[0] else column[:1])
 
 
 def counted(keys: Ints, cells: int) -> tuple[Ints, Ints]:
@@ -191,29 +242,23 @@ def _setting(
     view: View, name: str, intended: SamplingValue | None, known: Deployed, judged: Status
 ) -> Setting:
     wanted = known.first(name) if intended is None else intended
-    steps, values = known.series(name, wanted)
-    at = int(np.searchsorted(steps, view.step or 0, side="right")) - 1
-    value = values[at] if at >= 0 else None
-    begin = at
-    while begin > 0 and values[begin - 1] is not None and same(values[begin - 1], value):
-        begin -= 1
+    value, since = known.held(name, wanted, view.step or 0)
     status = Status.OK if same(value, wanted) else max(judged, Status.WATCH)
     return Setting(
         name,
         safe(numbers.setting(intended)),
         safe(numbers.setting(value)),
-        numbers.UNKNOWN if value is None else str(int(steps[begin])),
+        numbers.UNKNOWN if since is None else str(since),
         Status.UNKNOWN if value is None else status,
     )
 
 
 def _chart(view: View, name: str, intended: SamplingValue | None, known: Deployed) -> ChartSpec | None:
-    steps, values = known.series(name, intended)
-    plain = [value if isinstance(value, int | float) else np.nan for value in values]
-    if not len(steps) or not np.isfinite(plain).any():
+    steps, values = known.numbers(name, intended)
+    if not np.isfinite(values).any():
         return None
     limit = Limit(float(intended), "off", "fail") if isinstance(intended, int | float) else None
-    drawn = replace(EMPTY, steps=steps, values=np.array(plain, float), limit=limit, mean=False, labels=False)
+    drawn = replace(EMPTY, steps=steps, values=values, limit=limit, mean=False, labels=False)
     return seen(view, drawn)
 
 

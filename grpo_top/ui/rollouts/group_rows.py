@@ -106,7 +106,7 @@ class GroupRows:
             *(run for name in more for run in _MORE[name].cells(self, at, members)),
         ]
 
-    def ending(self, at: int) -> tuple[str, str]:
+    def outcome(self, at: int) -> tuple[str, str]:
         """Whether all of a group succeeded, or none, or some: amber where it has no spread."""
         table = self._browse.catalogue.table
         passed, size, flat = (int(table[name][at]) for name in ("passed", "size", "flat"))
@@ -118,7 +118,7 @@ class GroupRows:
         return said, "warn" if flat == 1 else "info" if said == numbers.UNKNOWN else "dim"
 
     def cut_off(self, members: NDArray[np.int64]) -> tuple[str, str]:
-        """How many of a group were cut off."""
+        """How many of a group were truncated."""
         truncated = self._columns["truncated"][members]
         known = truncated >= 0
         if not known.any():
@@ -200,8 +200,8 @@ class _Extra(NamedTuple):
 
 
 _MORE: dict[str, _Extra] = {
-    "ending": _Extra(11, 10, False, lambda rows, at, _: rows.ending(at)),
-    "cut": _Extra(5, 10, True, lambda rows, _, members: rows.cut_off(members)),
+    "outcome": _Extra(11, 10, False, lambda rows, at, _: rows.outcome(at)),
+    "trunc": _Extra(5, 10, True, lambda rows, _, members: rows.cut_off(members)),
     "lag": _Extra(4, 9, True, lambda rows, _, members: rows.lag(members)),
     "task": _Extra(16, 20, False, lambda rows, at, _: rows.task(at)),
 }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from grpo_top import numbers
-from grpo_top.check_text import evidence_words
+from grpo_top.evidence_text import evidence_words
 from grpo_top.report import finding_object
 from grpo_top.report_file.blocks import Heading, Listing, Paragraph, Table, Verbatim
 from grpo_top.report_file.markdown import markdown

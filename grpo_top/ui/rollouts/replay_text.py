@@ -11,7 +11,7 @@ from grpo_top.ui.rollouts.fact_parts import place_words
 from grpo_top.ui.rollouts.frame import Frame, Shape
 from grpo_top.ui.rollouts.layout import joined
 from grpo_top.ui.rollouts.sheet import Page
-from grpo_top.ui.widgets.runs import ends
+from grpo_top.ui.widgets.runs import ends, width_of
 
 if TYPE_CHECKING:
     from grpo_top.ui.glyphs import Glyphs
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.runs import Row
 
 WIDE, MIDDLE = 150, 100
+_LEAST_PROMPT = 6
+"""Cells below which a prompt says nothing."""
 _NAMES = {Page.RECORD: "Record", Page.PAIR: "Best against worst", Page.GROUP: "All completions"}
 
 
@@ -68,33 +70,36 @@ def sizes(width: int, height: int, wanted: int, siblings: int, against: int, gro
 def path_row(
     subject: Subject, glance: Glance | None, place: tuple[int, int] | None, width: int, glyphs: Glyphs
 ) -> Row:
-    """`Rollouts › step 110 › 27+13= › #1`, and the keys that lead on."""
-    prompt = "" if glance is None else first_line(glance.prompt, 32 if width >= MIDDLE else 14)
+    """`Rollouts › step 110 › 27+13= › #1`, and the keys that lead on; the prompt gives way to all else."""
+    keys = joined(_path_keys(subject, place, width), "   " if width >= MIDDLE else "  ")
     step = f"{'held-out ' if subject.evaluation else ''}step {numbers.count(subject.step)}"
-    parts = [part for part in ("Rollouts", step, prompt) if part]
+    number = f"#{numbers.count(subject.index)}"
+    path = f" {glyphs.path} "
+    room = width - width_of(keys) - len(f" Rollouts{path}{step}{path}{path}{number} ")
+    prompt = "" if glance is None or room < _LEAST_PROMPT else first_line(glance.prompt, min(room, 32))
     left: Row = [(" ", "")]
-    for part in parts:
-        left += [(part, "dim"), (f" {glyphs.path} ", "faint")]
-    left.append((f"#{numbers.count(subject.index)}", "text bold"))
-    group = numbers.part_of(subject.place + 1, len(subject.rows))
-    keys: list[Row] = []
+    for part in ("Rollouts", step, prompt):
+        left += [(part, "dim"), (path, "faint")] if part else []
+    return ends([*left, (number, "text bold")], keys, width, glyphs.ellipsis)
+
+
+def _path_keys(subject: Subject, place: tuple[int, int] | None, width: int) -> list[Row]:
+    """Where it stands among those that one came with, and the keys that lead on."""
     if width < MIDDLE:
-        keys = [[(group, "dim")], [("tab", "accent bold"), (" next ", "dim")]]
-        return ends(left, joined(keys, "  "), width, glyphs.ellipsis)
+        group = numbers.part_of(subject.place + 1, len(subject.rows))
+        return [[(group, "dim")], [("tab", "accent bold"), (" next ", "dim")]]
+    keys: list[Row] = []
     if place is not None:
+        along = " next, previous" if width >= WIDE else ""
         keys.append(
-            [
-                (numbers.part_of(place[0] + 1, place[1]), "dim"),
-                (" n p", "accent bold"),
-                (" next, previous", "dim"),
-            ]
+            [(numbers.part_of(place[0] + 1, place[1]), "dim"), (" n p", "accent bold"), (along, "dim")]
         )
-    keys += [
+    return [
+        *keys,
         [("esc", "accent bold"), (" back", "dim")],
         [("tab", "accent bold"), (" next sibling", "dim")],
         [("d", "accent bold"), (" diff ", "dim")],
     ]
-    return ends(left, joined(keys), width, glyphs.ellipsis)
 
 
 def text_frame(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
+from grpo_top.measures import measure_of
 from grpo_top.snapshot import Status
 from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.rollouts.fact_parts import reward_span
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 
 _STRIP = 6
 """Cells of a step's groups at most; several groups share one where there are more."""
+_BASE, _MARK = 34, 6
+"""Cells of the columns that are always there, and of the last one of them where others follow."""
+_MORE = (
+    ("success", "success_rate", 9),
+    ("σ", "group_reward_std_mean", 9),
+    ("dup", "duplicate_frac", 7),
+    ("trunc", "truncation_rate", 7),
+    ("unparsed", "parse_failure_rate", 10),
+    ("tokens", "completion_tokens_mean", 8),
+    ("KL", "kl", 9),
+)
+"""Further columns for windows that show this list alone: title, series, cells."""
 
 
 def steps_listing(view: View, browse: Browse, glyphs: Glyphs, *, focused: bool) -> Listing:
@@ -48,8 +61,15 @@ def steps_listing(view: View, browse: Browse, glyphs: Glyphs, *, focused: bool) 
         row=rows.row,
         header=rows.header,
         frame=Frame([("Steps", "text bold")], right, _place(browse.step_at, len(steps)), focused),
-        empty="no step matches" if total else "no step has been judged yet",
+        empty="no step matches" if total else _nothing(view),
     )
+
+
+def _nothing(view: View) -> str:
+    """Why there is no step to list."""
+    if view.step is None:
+        return "no step has been judged yet"
+    return "no rollouts in this log: its trainer logs numbers alone"
 
 
 class StepRows:
@@ -62,13 +82,27 @@ class StepRows:
         self._at = browse.step_at
         self._evaluated = _evaluated(view)
         scale = reward_span(view.snapshot.run)
+        self._more = [more for more in _MORE if view.series(more[1]) is not None]
         self._full = (scale[1] - scale[0]) / 3 if scale is not None and scale[1] > scale[0] else 0.0
 
-    def header(self, width: int) -> Row:  # noqa: ARG002  one width fits all
+    def header(self, width: int) -> Row:
         """Titles of the columns."""
-        return [(f"{'step':>6}  {'reward':>6}  {'groups':<{_STRIP}}  {'flat':>4}  mark", "dim")]
+        base = f"{'step':>6}  {'reward':>6}  {'groups':<{_STRIP}}  {'flat':>4}  mark"
+        titles = "".join(f"{self._glyphs.plain(title):>{size}}" for title, _, size in self._fitting(width))
+        return [(f"{base:<{_BASE - 4 + _MARK}}{titles}" if titles else base, "dim")]
 
-    def row(self, position: int, width: int) -> Row:  # noqa: ARG002
+    def _fitting(self, width: int) -> list[tuple[str, str, int]]:
+        """The further columns that there is room for."""
+        room = width - (_BASE - 4 + _MARK)
+        shown = []
+        for more in self._more:
+            room -= more[2]
+            if room < 1:
+                break
+            shown.append(more)
+        return shown
+
+    def row(self, position: int, width: int) -> Row:
         """One step."""
         browse, glyphs = self._browse, self._glyphs
         step = int(browse.steps[position])
@@ -91,7 +125,19 @@ class StepRows:
             *self._flat(step),
             ("  ", ""),
             *self._marks(step),
+            *self._further(step, width, "text" if in_scope else "dim"),
         ]
+
+    def _further(self, step: int, width: int, role: str) -> Row:
+        """The step's own numbers of the further columns."""
+        shown = self._fitting(width)
+        blank = _MARK - len(self._marks(step)) if shown else 0
+        row: Row = [(" " * blank, "")] if blank else []
+        for _, name, size in shown:
+            value = _at(self._view, name, step)
+            text = self._glyphs.plain(measure_of(name).write(value))
+            row.append(cell(text, size, "info" if text == numbers.UNKNOWN else role, right=True))
+        return row
 
     def _strip(self, step: int, in_scope: bool) -> Row:
         """The spread of each group, one cell each: amber and lowest where there is none."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from grpo_top.ui.rollouts.turns import Turn
     from grpo_top.ui.widgets.runs import Row
 
+_APART = 3
+"""Blanks between two words under the bar."""
 WIDE = 110
 
 
@@ -180,7 +182,8 @@ def _turns(playing: Playing, length: Length, room: int, glyphs: Glyphs) -> tuple
     rewards = [_reward_words(turn, glyphs) for turn in playing.turns]
     end: Row = [(glyphs.lane_end, "warn bold")] if length.truncated else []
     least = [
-        max(4, cell_len(name) + cell_len(reward) + 1) for name, reward in zip(names, rewards, strict=True)
+        max(4, cell_len(name) + cell_len(reward) + _APART)
+        for name, reward in zip(names, rewards, strict=True)
     ]
     sizes = _shared(playing.turns, least, room - len(end))
     row: Row = []
@@ -236,7 +239,7 @@ def _placed(labels: list[_Label], width: int) -> Row:
         text = safe(label.text)
         size = cell_len(text) + len(label.after)
         start = max(0, min(label.cell - (size // 2 if label.centred else 0), width - size))
-        if not text or size > width or any(taken[max(0, start - 3) : start + size + 3]):
+        if not text or size > width or any(taken[max(0, start - _APART) : start + size + _APART]):
             continue
         taken[start : start + size] = [True] * size
         kept.append((start, text, label.role, label.after))

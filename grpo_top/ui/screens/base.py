@@ -8,6 +8,7 @@ from textual.containers import Container
 from textual.screen import Screen
 
 from grpo_top.ui.keys import APP_KEYS, Key, as_set
+from grpo_top.ui.update import CellCompositor
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.title import TitleLine
 from grpo_top.ui.widgets.triage_strip import TriageStrip
@@ -39,8 +40,16 @@ class RunScreen(Screen[None]):
     VERTICAL_BREAKPOINTS = [(0, "-low"), (_LOW, "-high")]  # noqa: RUF012  declared so by Textual
 
     KEYS: ClassVar[tuple[Key, ...]] = APP_KEYS
+    NAME: ClassVar[str] = ""
+    """What the help calls it."""
+    OF_ROWS: ClassVar[bool] = False
+    """It stands on single rollouts, and is left when the run is read anew: their rows are other ones then."""
     _is_whole = False
     """Whether every widget is there, those inside others as well, so that there is something to draw on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compositor = CellCompositor()
 
     def compose(self) -> ComposeResult:
         """The shared lines around the body."""
@@ -82,15 +91,20 @@ class RunScreen(Screen[None]):
             for title in self.query(TitleLine):  # none, where the screen is on its way out
                 title.show(view)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has been drawn, so that keys mean something."""
+        return self._is_whole
+
     def refresh_keys(self) -> None:
         """Write the footer anew, after something that `keys` depends on has changed."""
         self.query_one(KeyLine).show(as_set(self.keys(), self.grpo_top.settings.keys))
 
     def on_screen_resume(self) -> None:
         """Draw what happened while another screen was on top."""
-        if self._is_whole:
+        if self._is_whole and self.is_current:  # it may have been left meanwhile
             self.present(self.grpo_top.view)
-        else:
+        elif not self._is_whole:
             self.call_after_refresh(self._present_first)
 
     def _present_first(self) -> None:

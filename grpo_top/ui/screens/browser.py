@@ -10,7 +10,7 @@ from textual.containers import Horizontal, Vertical
 from textual.message import Message
 
 from grpo_top.ui.glyphs import glyphs_of
-from grpo_top.ui.keys import HELP_KEY, Key, bindings
+from grpo_top.ui.keys import bindings
 from grpo_top.ui.rollouts.browse import GROUPS, ROLLOUTS, STEPS, Browse
 from grpo_top.ui.rollouts.browser_text import MIDDLE, counts_row, path_row, widths
 from grpo_top.ui.rollouts.excerpts import glance_at
@@ -26,7 +26,8 @@ from grpo_top.ui.rollouts.step_rows import steps_listing
 from grpo_top.ui.rollouts.subject import Subject
 from grpo_top.ui.rollouts.texts import Texts, whole
 from grpo_top.ui.screens import export
-from grpo_top.ui.screens.export import COPY_KEY, PAGER_KEY, WRITE_KEY, Exporting
+from grpo_top.ui.screens.browser_keys import BROWSER_KEYS, FILTER_KEYS
+from grpo_top.ui.screens.export import Exporting
 from grpo_top.ui.screens.reading import GLANCES
 from grpo_top.ui.screens.replay import ReplayScreen
 from grpo_top.ui.widgets.filter_line import FilterLine, Said
@@ -35,6 +36,8 @@ from grpo_top.ui.widgets.triage_strip import TriageStrip
 from grpo_top.ui.widgets.virtual_list import VirtualList
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from numpy.typing import NDArray
     from textual.app import ComposeResult
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
     from textual.widgets import Input
 
+    from grpo_top.ui.keys import Key
     from grpo_top.ui.rollouts.out import Document
     from grpo_top.ui.rollouts.search import Progress, Search
     from grpo_top.ui.view import View
@@ -79,49 +83,8 @@ class BrowserScreen(Exporting):
     BrowserScreen #detail { width: 1fr; }
     BrowserScreen FramedRows { height: 1fr; }
     """
-    KEYS = (
-        Key("left,h", "column(-1)", "←→", "column", "the list at the left or at the right"),
-        Key("right,l", "column(1)"),
-        Key("up,k", "move(-1)", "↑↓", "row", "the row above or below"),
-        Key("down,j", "move(1)"),
-        Key("pageup", "page(-1)", "pgup pgdn", "", "a page up or down"),
-        Key("pagedown", "page(1)"),
-        Key(
-            "home,g",
-            "move_to(0)",
-            "home end",
-            "",
-            "the first or the last row; at the first step it follows the run",
-        ),
-        Key("end,G", "move_to(-1)"),
-        Key("space", "mark", "space", "mark step", "list the groups of this step too", rank=1),
-        Key("a", "mark_all", "a", "", "mark every step that is listed, or none"),
-        Key("enter", "open", "enter", "open", "go deeper, and at last to the replay"),
-        Key(
-            "slash",
-            "filter",
-            "/",
-            "filter",
-            "list only what a filter leaves, such as reward<0.5 family=carry",
-        ),
-        Key("o", "order", "o", "order", "the next order of the groups; O the other way round"),
-        Key("O", "turn_order"),
-        Key(
-            "n",
-            "flagged(1)",
-            "n p",
-            "next, previous flagged",
-            "the next group that matches, or is flat",
-            rank=2,
-        ),
-        Key("p", "flagged(-1)"),
-        COPY_KEY,
-        WRITE_KEY,
-        PAGER_KEY,
-        Key("escape", "back", "esc", "back", "back one layer"),
-        HELP_KEY,
-        Key("tab", "complete", "tab", "", "in the filter: write the field out; else the next list"),
-    )
+    NAME = "rollouts"
+    KEYS = BROWSER_KEYS
     BINDINGS = bindings(KEYS)
 
     def __init__(
@@ -323,6 +286,10 @@ class BrowserScreen(Exporting):
         if self._browse is not None:
             self._browse.flagged(by)
             self._redraw()
+
+    def keys(self) -> Sequence[Key]:
+        """While the filter is written, keys are letters."""
+        return FILTER_KEYS if self._filter.editing else self.KEYS
 
     def action_filter(self) -> None:
         """Write the filter."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,14 @@ from grpo_top.snapshot import STAGES, WINDOW
 from grpo_top.ui.drift.carried import UNNAMED, Carried, carried
 from grpo_top.ui.drift.columns import Columns, columns_of
 from grpo_top.ui.drift.facts import onset
-from grpo_top.ui.drift.lanes import lane_rows, lanes_frame
+from grpo_top.ui.drift.lanes import LEAST_ROWS, lane_rows, lanes_frame, rows_wanted
 from grpo_top.ui.drift.said import said_frame, said_rows
 from grpo_top.ui.drift.samplers import Deployment, deployment
 from grpo_top.ui.drift.table import Selected, Table, columns_in
-from grpo_top.ui.evidence.layout import aired, box, keep_seen, line_of, path_row, scrolled
+from grpo_top.ui.evidence.followed import followed
+from grpo_top.ui.evidence.layout import Frame, aired, box, keep_seen, line_of, path_row, scrolled
 from grpo_top.ui.glyphs import glyphs_of
-from grpo_top.ui.keys import DETAIL_KEYS, TIME_KEYS_IN_SHORT, Key, bindings
+from grpo_top.ui.keys import DETAIL_KEYS, TIME_KEYS_IN_SHORT, ZOOM_KEYS, Key, bindings
 from grpo_top.ui.panels.sampler import KEY, STAGE, TITLE
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.screens.browser import BrowserScreen
@@ -37,14 +38,22 @@ if TYPE_CHECKING:
     from grpo_top.ui.view import View
 
 LANES, SAID = "lanes", "said"
-_TALL = 33
-"""Rows of the body from which on the lanes and the sentences are both shown."""
-_LEAST_LOWER, _LEAST_LANES = 7, 8
+RULE = "SAMPLER_DRIFT"
+_LEAST_LOWER, _LEAST_FOLLOWED = 7, 5
+"""Rows that the table leaves to what is below it, and that what followed needs."""
 _RULED = 30
 """Rows of the body from which on the table has lines between its parts."""
 _COPY_WIDTH = 120
 _FILTERED = 4
 """Samplers that are written into the browser's filter at most; of more, the rollouts are listed by themselves."""
+
+
+class Plan(NamedTuple):
+    """Rows of each box under the table; 0 is not shown."""
+
+    lanes: int
+    followed: int
+    said: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,12 +65,15 @@ class Gathered:
     columns: Columns
     said: dict[int, list[Row]] = field(default_factory=dict)
     """The sentences for each width that was asked for."""
+    followed: dict[int, list[Row]] = field(default_factory=dict)
+    """Likewise what followed the drift; empty where none stands."""
 
 
 class DriftScreen(RunScreen):
     """Intended and deployed, sampler by sampler."""
 
     AUTO_FOCUS = ""
+    NAME = "sampler config"
     KEYS = (
         Key("left,h", "sampler(-1)", "←→", "sampler", "the sampler, or party of samplers, before or after"),
         Key("right,l", "sampler(1)"),
@@ -72,6 +84,7 @@ class DriftScreen(RunScreen):
         Key("pagedown", "scroll(5)"),
         Key("tab,shift+tab", "other", "tab", "", "in low windows: the chart, or the sentences"),
         *TIME_KEYS_IN_SHORT,
+        *ZOOM_KEYS,
         Key("x", "explain", "x", "explain", "the rule that judges this"),
         Key("c", "copy", "c", "copy", "copy the table and the sentences as text", rank=1),
         Key(
@@ -116,7 +129,8 @@ class DriftScreen(RunScreen):
 
     def keys(self) -> Sequence[Key]:
         """In a low window `tab` brings what there was no room for."""
-        if self._both_shown:
+        plan = self._shown_plan()
+        if (plan.lanes and plan.said) or not self._charted(self._gather()):
             return self.KEYS
         word = "chart" if self._lower == SAID else "what differs"
         return [key._replace(word=word) if key.action == "other" else key for key in self.KEYS]
@@ -168,7 +182,7 @@ class DriftScreen(RunScreen):
 
     def action_explain(self) -> None:
         """Open the rule's page."""
-        self.app.push_screen(ExplainScreen("SAMPLER_DRIFT"))
+        self.app.push_screen(ExplainScreen(RULE))
 
     def action_panel(self) -> None:
         """Open the panel with its groups and families."""
@@ -190,13 +204,17 @@ class DriftScreen(RunScreen):
         else:
             self.action_setting(1 if event.by > 0 else -1)
 
-    @property
-    def _both_shown(self) -> bool:
-        return self.query_one(Canvas).size.height >= _TALL
+    def _shown_plan(self) -> Plan:
+        """The plan of what is on the screen."""
+        width, height = self.query_one(Canvas).size
+        gathered = self._gather()
+        table = self._table(gathered, width, glyphs_of(self.app))
+        upper = self._upper(table, gathered, width, height - 1, glyphs_of(self.app))
+        return self._plan(gathered, width, height - 1 - len(upper), glyphs_of(self.app))
 
     def _said_shown(self, y: int) -> bool:
         height = self.query_one(Canvas).size.height
-        return y >= height - _LEAST_LOWER and (self._lower == SAID or self._both_shown)
+        return y >= height - self._shown_plan().said
 
     def _redraw(self) -> None:
         self.query_one(Canvas).redraw()
@@ -204,7 +222,7 @@ class DriftScreen(RunScreen):
     def _gather(self) -> Gathered:
         """What the boxes are made of; kept until the view or the number of columns changes."""
         view, most = self.grpo_top.view, columns_in(self.size.width)
-        key = (*view.key, most)
+        key = (*view.key, view.lens, most)
         if self._gathered is None or self._gathered.key != key:
             snapshot = view.snapshot
             if self._carried is None or self._carried[0] != snapshot.version:
@@ -254,9 +272,15 @@ class DriftScreen(RunScreen):
         gathered = self._gather()
         table = self._table(gathered, width, glyphs)
         path = path_row(["Monitor", f"{STAGE} {TITLE}"], width, glyphs, STAGES[STAGE][1])
-        body = height - 1
-        upper = self._upper(table, gathered, width, body, glyphs)
-        return [path, *upper, *self._lower_boxes(gathered, width, body - len(upper), height, glyphs)]
+        upper = self._upper(table, gathered, width, height - 1, glyphs)
+        plan = self._plan(gathered, width, height - 1 - len(upper), glyphs)
+        return [
+            path,
+            *upper,
+            *self._lanes_box(gathered, width, plan.lanes, glyphs),
+            *self._followed_box(gathered, width, plan.followed, glyphs),
+            *self._said_box(gathered, width, plan.said, glyphs),
+        ]
 
     def _upper(self, table: Table, gathered: Gathered, width: int, body: int, glyphs: Glyphs) -> list[Row]:
         """The box of the table, as high as it needs, less what is left to the boxes under it."""
@@ -270,27 +294,33 @@ class DriftScreen(RunScreen):
         rows = [table.header(), *rule, *shown, *rule, *foot]
         return box(table.frame(), rows, width, min(len(rows) + 2, body), glyphs)
 
-    def _lower_boxes(
-        self, gathered: Gathered, width: int, room: int, height: int, glyphs: Glyphs
-    ) -> list[Row]:
-        """The lanes, the sentences, or both."""
-        if height < _TALL:
-            if room < 3:
-                return []
-            make = self._said_box if self._lower == SAID else self._lanes_box
-            return make(gathered, width, room, glyphs)
+    def _plan(self, gathered: Gathered, width: int, room: int, glyphs: Glyphs) -> Plan:
+        """Who gets the rows under the table: the sentences, the lanes, and what followed where there is room for it.
+
+        Where they do not fit together it is the lanes or the sentences, as `tab` says.
+        """
+        if room < 3:
+            return Plan(0, 0, 0)
         said = len(self._said(gathered, width, glyphs)) + 2
-        # Where there is nothing to draw the sentences take the room.
-        least = _LEAST_LANES if self._charted(gathered) else 3
-        lower = min(max(said, _LEAST_LOWER), max(room - least, _LEAST_LOWER)) if least > 3 else room - least
-        return [
-            *self._lanes_box(gathered, width, room - lower, glyphs),
-            *self._said_box(gathered, width, lower, glyphs),
-        ]
+        least = LEAST_ROWS + 2
+        if not self._charted(gathered):
+            return Plan(0, 0, room)
+        if room < min(said, _LEAST_LOWER) + least:
+            return Plan(room, 0, 0) if self._lower == LANES else Plan(0, 0, room)
+        said = min(said, room - least)
+        known, columns = gathered.deployment, gathered.columns
+        wanted, most = rows_wanted(known, columns, columns.settings[self._setting(gathered)], glyphs)
+        followed = min(len(self._followed(gathered, width, glyphs)) + 2, room - said - wanted - 2)
+        if followed < _LEAST_FOLLOWED:
+            return Plan(room - said, 0, said)
+        lanes = min(most + 2, room - said - followed)
+        return Plan(lanes, followed, room - lanes - followed)
 
     def _lanes_box(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         known, columns = gathered.deployment, gathered.columns
-        if not columns.settings or height < 3:
+        if height < 3:
+            return []
+        if not columns.settings:
             return box(lanes_frame(known, "Settings", 0, glyphs), [], width, height, glyphs)
         name = columns.settings[self._setting(gathered)]
         at = self._column(gathered)
@@ -298,6 +328,12 @@ class DriftScreen(RunScreen):
         return box(
             lanes_frame(known, name, hidden, glyphs), aired(rows, width, glyphs), width, height, glyphs
         )
+
+    def _followed_box(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+        if not height:
+            return []
+        rows = aired(self._followed(gathered, width, glyphs)[: height - 2], width, glyphs)
+        return box(Frame([("Before it and now", "text bold")]), rows, width, height, glyphs)
 
     def _charted(self, gathered: Gathered) -> bool:
         """Whether the selected setting is known of anybody."""
@@ -308,6 +344,8 @@ class DriftScreen(RunScreen):
         )
 
     def _said_box(self, gathered: Gathered, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+        if not height:
+            return []
         rows = self._said(gathered, width, glyphs)
         self._said_top, shown, more = scrolled(rows, self._said_top, height - 2)
         return box(said_frame(glyphs, more), aired(shown, width, glyphs), width, height, glyphs)
@@ -316,6 +354,14 @@ class DriftScreen(RunScreen):
         if width not in gathered.said:
             gathered.said[width] = said_rows(gathered.deployment, gathered.columns, width - 4, glyphs)
         return gathered.said[width]
+
+    def _followed(self, gathered: Gathered, width: int, glyphs: Glyphs) -> list[Row]:
+        if width not in gathered.followed:
+            view = gathered.deployment.view
+            drift = next((found for found in view.findings() if found.id == RULE), None)
+            stands = drift is not None and view.is_active(drift)
+            gathered.followed[width] = followed(view, drift, width - 4, glyphs) if drift and stands else []
+        return gathered.followed[width]
 
 
 def _filter(names: Sequence[str]) -> str:

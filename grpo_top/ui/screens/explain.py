@@ -37,6 +37,7 @@ def page_rows(id_: str, settings: Settings, width: int, glyphs: Glyphs) -> list[
 class ExplainScreen(RunScreen):
     """One detector's page, scrolled with the keys of a pager."""
 
+    NAME = "explain"
     KEYS = (
         Key("up,k", "scroll(-1)", "↑↓", "scroll", "one line up or down"),
         Key("down,j", "scroll(1)"),
@@ -44,7 +45,7 @@ class ExplainScreen(RunScreen):
         Key("pagedown,space", "scroll(15)", "pgdn", "page", "a page down"),
         Key("home,g", "scroll(-9999)", "home", "", "to the top"),
         Key("end,G", "scroll(9999)", "end", "", "to the end"),
-        BACK_KEY,
+        BACK_KEY._replace(keys="escape,q", what="back to the screen before; also q, as in a pager"),
         HELP_KEY,
     )
     BINDINGS = bindings(KEYS)

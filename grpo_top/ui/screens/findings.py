@@ -80,6 +80,7 @@ class FindingsScreen(Exporting):
         selected: the id that is selected at first; None takes the first cause.
     """
 
+    NAME = "findings"
     KEYS = (_UP, _TAB, _OPEN, *_KEYS, *_MORE)
     BINDINGS = bindings(KEYS)
 
@@ -115,6 +116,11 @@ class FindingsScreen(Exporting):
         """Draw the list and the page as things stand now."""
         self.query_one(Canvas).redraw()
 
+    def on_resize(self) -> None:
+        """What `enter` leads to hangs on the width."""
+        if self.is_whole:
+            self.refresh_keys()
+
     def fetch(self) -> None:
         """Read what was asked for while drawing."""
         self._start(self._excerpts)
@@ -122,7 +128,7 @@ class FindingsScreen(Exporting):
     def keys(self) -> Sequence[Key]:
         """What ↑↓, tab and enter lead to depends on where the focus is."""
         if self._focus == LIST:
-            return self.KEYS
+            return self.KEYS if self._together else (_UP, _OPEN._replace(word="page"), *_KEYS, *_MORE)
         return (
             _UP._replace(word="rollouts"),
             _TAB._replace(word="list"),

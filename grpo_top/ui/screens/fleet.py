@@ -13,7 +13,7 @@ from grpo_top.text import safe
 from grpo_top.ui.evidence.layout import Frame, aired, box, keep_seen, path_row, scrolled, selectable
 from grpo_top.ui.keys import DETAIL_KEYS, TIME_KEYS_IN_SHORT, Key, bindings
 from grpo_top.ui.panels.facts import EMPTY
-from grpo_top.ui.panels.fleet import STAGE, TITLE, FleetRow, fleet_rows, samplers
+from grpo_top.ui.panels.fleet import STAGE, TITLE, FleetRow, fleet_rows, lately, samplers
 from grpo_top.ui.screens.base import RunScreen
 from grpo_top.ui.widgets.canvas import Canvas
 from grpo_top.ui.widgets.chart import draw
@@ -29,16 +29,21 @@ if TYPE_CHECKING:
 
 _NAME, _VALUE, _LEAST_SAMPLER, _MOST_SAMPLER = 16, 9, 12, 24
 _COUNT, _LEAST_SPARK, _WISHED_SPARK, _LEAST_CHART = 8, 10, 24, 6
+_SPANS = (60, 300, 1200, 3600, 3 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600)
+"""Seconds that the chart and the courses show of those that are known, from close to wide."""
 
 
 class FleetScreen(RunScreen):
     """All numbers of a fleet."""
 
     AUTO_FOCUS = ""
+    NAME = "sampler fleet"
     KEYS = (
         Key("up,k", "move(-1)", "↑↓", "number", "the number above or below; the chart follows"),
         Key("down,j", "move(1)"),
         *TIME_KEYS_IN_SHORT,
+        Key("plus,equals_sign", "span(1)", "+ -", "zoom", "less or more time in the chart and the courses"),
+        Key("minus", "span(-1)"),
         Key("d", "drift", "d", "settings", "how each sampler samples: intended and deployed"),
         *DETAIL_KEYS,
     )
@@ -48,6 +53,8 @@ class FleetScreen(RunScreen):
         super().__init__()
         self._at = 0
         self._top = 0
+        self._seconds: int | None = None
+        """What of `_SPANS` is shown; None is all."""
 
     def body(self) -> ComposeResult:
         """One canvas."""
@@ -63,6 +70,17 @@ class FleetScreen(RunScreen):
         self._at = min(max(self._at + by, 0), max(len(rows) - 1, 0))
         self.query_one(Canvas).redraw()
 
+    def action_span(self, by: int) -> None:
+        """Show less time, or more."""
+        rows = fleet_rows(self.grpo_top.view)
+        whole = max((float(row.times[-1] - row.times[0]) for row in rows), default=0.0)
+        now = self._seconds or whole
+        if by > 0:
+            self._seconds = max((span for span in _SPANS if span < now), default=self._seconds)
+        else:
+            self._seconds = min((span for span in _SPANS if now < span < whole), default=None)
+        self.query_one(Canvas).redraw()
+
     def action_drift(self) -> None:
         """Open the samplers' settings."""
         self.grpo_top.action_panel("sampler")
@@ -73,7 +91,7 @@ class FleetScreen(RunScreen):
 
     def _draw(self, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         view = self.grpo_top.view
-        rows = fleet_rows(view)
+        rows = [lately(row, self._seconds) for row in fleet_rows(view)]
         self._at = min(self._at, max(len(rows) - 1, 0))
         path = path_row(["Monitor", f"{STAGE} {TITLE}"], width, glyphs, STAGES[STAGE][1])
         said = _said(view)

@@ -68,6 +68,8 @@ class GradingScreen(ReadingScreen):
     GradingScreen WrappedText { width: 1fr; }
     GradingScreen .asked { width: 48; }
     """
+    NAME = "hand scores"
+    OF_ROWS = True
     KEYS = (*_ASKED, *_ENDED[:2], *_SCROLL, _LEAVE, HELP_KEY)
     BINDINGS = bindings(KEYS)
 
@@ -98,7 +100,8 @@ class GradingScreen(ReadingScreen):
 
     def keys(self) -> Sequence[Key]:
         """What can be said of a rollout, or what there is to do at the end."""
-        return (*(_ENDED if self._at_end else _ASKED), *_SCROLL, _LEAVE, HELP_KEY)
+        leave = _LEAVE._replace(word="leave" if self._at_end else "end")
+        return (*(_ENDED if self._at_end else _ASKED), *_SCROLL, leave, HELP_KEY)
 
     def show(self, view: View) -> None:
         """Draw; the rollouts are those that were drawn when the sitting began."""

@@ -24,11 +24,14 @@ from grpo_top.ui.evidence.layout import (
 from grpo_top.ui.keys import BACK_KEY, CHART_KEYS, COMMANDS_KEY, HELP_KEY, QUIT_KEY, TIME_KEYS, Key, bindings
 from grpo_top.ui.panels.facts import seen
 from grpo_top.ui.screens.base import RunScreen
+from grpo_top.ui.widgets.ask_line import AskLine
 from grpo_top.ui.widgets.canvas import Canvas
 from grpo_top.ui.widgets.chart import ChartSpec, draw
 from grpo_top.ui.widgets.spark import spark
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from textual.app import ComposeResult
 
@@ -39,19 +42,27 @@ if TYPE_CHECKING:
 
 _SPARK = 20
 _LEAST_CHART = 8
+_WRITING = (
+    Key("enter", "", "enter", "take it"),
+    Key("escape", "leave", "esc", "all of them"),
+)
+"""Keys of the line in which one writes what to find."""
 
 
 class MetricsScreen(RunScreen):
     """A chart of the selected metric, and the list of all of them."""
 
+    AUTO_FOCUS = ""
+    NAME = "other metrics"
     KEYS = (
         Key("up,k", "move(-1)", "↑↓", "metric", "the metric above or below"),
         Key("down,j", "move(1)"),
         Key("pageup", "move(-10)", "pgup", "", "ten metrics up or down"),
         Key("pagedown", "move(10)"),
+        Key("slash", "search", "/", "find", "list only those with these words in their names"),
         *TIME_KEYS,
         *CHART_KEYS,
-        BACK_KEY,
+        BACK_KEY._replace(action="leave"),
         HELP_KEY,
         COMMANDS_KEY._replace(word=""),
         QUIT_KEY._replace(word=""),
@@ -64,7 +75,9 @@ class MetricsScreen(RunScreen):
         self._top = 0
 
     def body(self) -> ComposeResult:
-        """One canvas."""
+        """The line in which one writes what to find, and one canvas."""
+        self._line = AskLine()
+        yield self._line
         yield Canvas(self._draw)
 
     def show(self, view: View) -> None:  # noqa: ARG002
@@ -78,12 +91,43 @@ class MetricsScreen(RunScreen):
             self._selected = names[min(max(self._at(names) + by, 0), len(names) - 1)]
             self.query_one(Canvas).redraw()
 
+    def action_search(self) -> None:
+        """Write what to find."""
+        self._line.ask(value=self._line.input.value)
+        self.refresh_keys()
+
+    def on_input_changed(self) -> None:
+        """List what is found while it is being written."""
+        self._line.show([])
+        self.query_one(Canvas).redraw()
+
+    def on_input_submitted(self) -> None:
+        """Give the keys back."""
+        self.set_focus(None)
+        self.refresh_keys()
+
+    async def action_leave(self) -> None:
+        """Back one layer: out of what was to be found, else to the screen before."""
+        if self._line.editing or self._line.input.value:
+            self.set_focus(None)
+            self._line.input.value = ""
+            self.on_input_changed()
+            self.refresh_keys()
+        else:
+            await self.grpo_top.action_back()
+
+    def keys(self) -> Sequence[Key]:
+        """While a name is written, keys are letters."""
+        return _WRITING if self._line.editing else self.KEYS
+
     def on_canvas_wheeled(self, event: Canvas.Wheeled) -> None:
         """The wheel moves the selection."""
         self.action_move(1 if event.by > 0 else -1)
 
     def _names(self) -> list[str]:
-        return sorted(self.grpo_top.view.snapshot.own, key=natural_key)
+        words = self._line.input.value.lower().split()
+        own = self.grpo_top.view.snapshot.own
+        return sorted((name for name in own if all(word in name.lower() for word in words)), key=natural_key)
 
     def _at(self, names: list[str]) -> int:
         return names.index(self._selected) if self._selected in names else 0
@@ -94,11 +138,10 @@ class MetricsScreen(RunScreen):
             ["Monitor", "Other metrics"], width, glyphs, "what the trainer logs beside the series"
         )
         if not names:
-            said: Row = [
-                (f" {glyphs.unknown} ", "info"),
-                ("every number of the trainer's log is read as a series, or it logs none", "dim"),
-            ]
-            return [path, [], said]
+            why = "every number of the trainer's log is read as a series, or it logs none"
+            if self._line.input.value:
+                why = "no metric has these words in its name"
+            return [path, [], [(f" {glyphs.unknown} ", "info"), (why, "dim")]]
         at = self._at(names)
         upper = max(_LEAST_CHART, round((height - 1) * 0.48))
         chart = _chart(view, names[at], width, upper, glyphs)
@@ -122,7 +165,9 @@ class MetricsScreen(RunScreen):
         body = aired([heading], width, glyphs) + [
             selectable(row, width, self._top + index == at, glyphs) for index, row in enumerate(rows)
         ]
-        frame = Frame([("Other metrics", "text bold")], [(str(len(names)), "dim")], foot=more)
+        found = bool(self._line.input.value)
+        count = numbers.part_of(len(names), len(view.snapshot.own)) if found else str(len(names))
+        frame = Frame([("Other metrics", "text bold")], [(count, "dim")], foot=more)
         return box(frame, body, width, height, glyphs)
 
 

@@ -128,6 +128,7 @@ class MonitorScreen(RunScreen):
     _STAGES = Key(
         "0", "stage(0)", "0–8", "stage", "go to a stage's panel; 0, the log itself, to the findings", 1
     )
+    NAME = "monitor"
     KEYS = (
         *_MOVES,
         *_OPEN,
@@ -153,6 +154,9 @@ class MonitorScreen(RunScreen):
         self._findings_needed = 0
         self._moved = False
         """Whether the focus was moved by hand; until then it follows the first cause."""
+        self._facts: list[PanelFacts] = []
+        """What the panels say, and the view that it is said of: moving the focus changes none of it."""
+        self._panels_of: View | None = None
 
     def body(self) -> ComposeResult:
         """Banner, and below it panels, rows or a sentence; which of them is seen depends on the size."""
@@ -196,10 +200,13 @@ class MonitorScreen(RunScreen):
         banner.show(view)
 
     def keys(self) -> Sequence[Key]:
-        """Paused, the keys that move in time come first."""
+        """Paused, the keys that move in time come first; while there is no step, those alone that lead anywhere."""
+        runs = (RUNS_KEY,) if self.grpo_top.has_runs else ()
+        if self.grpo_top.view.step is None:
+            known = (FINDINGS_KEY,) if self.grpo_top.view.snapshot.sources else ()
+            return (*known, *runs, HELP_KEY, COMMANDS_KEY, QUIT_KEY)
         rows = self._in_rows
         moves = self._MOVES[0]._replace(shown="↑↓", word="row") if rows else self._MOVES[0]
-        runs = (RUNS_KEY,) if self.grpo_top.has_runs else ()
         if self.grpo_top.view.cursor is not None:
             quiet = moves._replace(word="")
             return (
@@ -232,6 +239,7 @@ class MonitorScreen(RunScreen):
         """Arrange what the new size has room for."""
         layout = layout_of(*self.size)
         self._findings_rows = 0
+        self._panels_of = None
         if layout != self._layout:
             self._layout = layout
             self.query_one(Sentence).display = layout.kind == "sentence"
@@ -312,7 +320,10 @@ class MonitorScreen(RunScreen):
         return self._panel() == panel_of(first.id)
 
     def _show_panels(self, view: View) -> None:
-        facts = [panel.facts(view) for panel in PANELS]
+        moved = self._panels_of is not None and view.shows_what(self._panels_of)
+        if not moved:
+            self._panels_of, self._facts = view, [panel.facts(view) for panel in PANELS]
+        facts = self._facts
         layout = layout_of(*self.size)
         total = self.size.height - _AROUND - layout.banner - self._fleet_below
         boxes = list(self.query(PanelBox))
@@ -323,7 +334,7 @@ class MonitorScreen(RunScreen):
                 box = by_key[fact.key]
                 _set_height(box, height)
                 box.show_facts(fact, fact.key == self._focus)
-        if layout.rail:
+        if layout.rail and not moved:
             findings = self.query_one(FindingsList)
             height = self._rail_split(findings.wanted_height(view, layout.rail, max(total // 3, 6)), view)
             _set_height(findings, height)

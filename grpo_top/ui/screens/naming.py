@@ -71,6 +71,10 @@ class NamingScreen(ModalScreen[Path | None]):
             yield self._path
             yield self._note
 
+    def on_mount(self) -> None:
+        """What was notified lies over these lines."""
+        self.app.clear_notifications()
+
     def on_input_changed(self) -> None:
         """Another path: nothing has been asked about it."""
         self._asked = ""

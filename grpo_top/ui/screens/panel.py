@@ -80,6 +80,7 @@ class PanelScreen(ReadingScreen):
         panel: its key, see `panels.catalogue`.
     """
 
+    NAME = "panel"
     KEYS = (
         _MOVE,
         Key("down,j", "move(1)"),
@@ -153,6 +154,10 @@ class PanelScreen(ReadingScreen):
             if self._focus == GROUPS
             else _OPEN._replace(word="explain" if self._focus == JUDGED else "")
         )
+        if self._focus == GROUPS and not self._groups(self._gather()):
+            # Nothing to move among: the footer tells what there is instead.
+            quiet = {_MOVE.action, _OPEN.action, "order"}
+            return [key._replace(word="") if key.action in quiet else key for key in self.KEYS]
         return [move if key == _MOVE else enter if key == _OPEN else key for key in self.KEYS]
 
     def action_move(self, by: int) -> None:

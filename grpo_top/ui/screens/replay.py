@@ -52,6 +52,8 @@ _SEARCHED_AT_ONCE = 1_000_000
 """Characters up to which a text is searched with every key; a longer one when the search is entered."""
 ROOMY = 110
 """Columns from which on the time bar has labels."""
+_BESIDE = 56
+"""Columns below which the facts would be cut to nothing: the text is all there is."""
 _FULL = frozenset({Page.PAIR, Page.GROUP})
 """Pages that take the facts' place as well where the window is not wide."""
 
@@ -67,6 +69,8 @@ class ReplayScreen(PlayingScreen, export.Exporting):
     DEFAULT_CSS = """
     ReplayScreen Said.path { height: 1; }
     """
+    NAME = "replay"
+    OF_ROWS = True
     KEYS = REPLAY_KEYS
     BINDINGS = bindings([key for key in REPLAY_KEYS if key.action != "speed"]) + [
         (str(speed), f"speed({speed})", "how fast it plays") for speed in range(1, 10)
@@ -407,7 +411,7 @@ class ReplayScreen(PlayingScreen, export.Exporting):
         around = 3 + (width >= MIDDLE) + (2 if width >= ROOMY else 1) + self._search.has_class("-shown")
         self.query_one(TriageStrip).display = width >= MIDDLE
         self._time.styles.height = 2 if width >= ROOMY else 1
-        full = self._showing.page in _FULL
+        full = self._showing.page in _FULL or width < _BESIDE
         return self._parts.share_out(
             width,
             max(1, self.size.height - around),

@@ -39,7 +39,7 @@ REPLAY_KEYS: tuple[Key, ...] = (
         "app.grade",
         "g",
         "hand score",
-        "score 20 rollouts without seeing the pipeline's score, and see how far it agrees",
+        "score 20 rollouts unseen, and see how far the pipeline agrees",
     ),
     Key("r", "page('record')", "r", "raw", "the record as JSON", rank=1),
     Key("slash", "search", "/", "search", "search inside; n and N then go from hit to hit", rank=1),

@@ -7,9 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_top.report_file.content import content
-from grpo_top.report_file.html import html
-from grpo_top.report_file.markdown import markdown
+from grpo_top.report_file.whole import report
 from grpo_top.text import safe
 from grpo_top.ui.rollouts.out import file_stem
 from grpo_top.ui.rollouts.places import proposed_path, usual_places
@@ -55,7 +53,4 @@ async def _write(app: GrpoTop, snapshot: Snapshot, settings: Settings, path: Pat
 
 def _written(snapshot: Snapshot, settings: Settings, path: Path) -> int:
     """Write the report; its size in bytes."""
-    blocks = content(snapshot, settings)
-    title = f"grpo-top: {snapshot.run.name or 'run'}"
-    text = markdown(blocks) if path.suffix.lower() == MARKDOWN else html(blocks, title)
-    return write_whole(path, text)
+    return write_whole(path, report(snapshot, settings, path.suffix))

@@ -8,8 +8,8 @@ from grpo_top import numbers
 from grpo_top.snapshot import Finding, Status
 from grpo_top.text import safe
 from grpo_top.ui.glyphs import STATUS_ROLES
-from grpo_top.ui.panels.facts import when
-from grpo_top.ui.panels.said import consequences, coverage_words, unjudged_words
+from grpo_top.ui.panels.facts import since
+from grpo_top.ui.panels.said import consequences, coverage_words, ended, said_of, unjudged_parts
 from grpo_top.ui.widgets.runs import ends, width_of
 from grpo_top.ui.widgets.view_rows import ViewRows
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _NARROW = 110
 _TEXT, _TEXT_NARROW = 21, 19
-"""Columns at which the sentences begin, where the id leaves them."""
+"""Columns at which the sentences begin, where there is room or the id leaves them."""
 
 
 class Banner(ViewRows):
@@ -64,7 +64,7 @@ def banner_rows(
     elif (first := view.first_cause()) is not None:
         return _first_cause(view, first, width, height, key, glyphs)
     else:
-        said = _quiet(view, width, glyphs)
+        said = _quiet(view, width, height, glyphs)
     return [ends(row, [], width, glyphs.ellipsis) for row in said[:height]]
 
 
@@ -85,20 +85,28 @@ def _first_cause(view: View, first: Finding, width: int, height: int, key: str, 
     tone = _Tone(STATUS_ROLES[status], "fail_bg" if status is Status.FAIL else "")
     narrow = width < _NARROW
     others = consequences(view, first)
-    todo = [f"{safe(each).partition('. ')[0]}." for each in first.try_next]
-    column = max(_TEXT_NARROW if narrow else _TEXT, len(first.id) + (7 if narrow else 8))
-    rows = [_head(first, status, tone, column, narrow, glyphs)]
+    todo = [ended(safe(each).partition(". ")[0]) for each in first.try_next]
+    said = said_of(view, first)
+    column = len(first.id) + 7 if narrow else max(_TEXT, len(first.id) + 8)
     right = [tone.on(key, "accent bold"), tone.on("" if narrow else " evidence", "dim"), tone.on(" ", "text")]
+    since = "" if "since step" in first.summary else f"since {'' if narrow else 'step '}{view.since(first)}"
+    rows = [_head(first, said, status, since, tone, column, narrow, glyphs)]
+    if width_of(rows[0]) + width_of(right) >= width:
+        rows = [
+            _head(first, said, status, "", tone, column, narrow, glyphs)
+        ]  # the list and its panel say it, too
     if narrow:
-        leads = _named(others, tone, glyphs, brief=True) or [tone.on(f" {''.join(todo[:1])}", "text")]
         label = tone.on(f"{glyphs.bar} first cause{' of' if others else ':'}", tone.role)
-        rows.append([label, *leads])
+        room = width - len(label[0]) - 1
+        leads = _named(view, others, room, tone, glyphs, brief=True)
+        rows.append([label, *(leads or [tone.on(f" {''.join(todo[:1])}", "text")])])
     else:
         rows.append(
             _labelled("first cause", tone.role, [tone.on("".join(todo[:1]), "text")], tone, column, glyphs)
         )
         if others:
-            rows.append(_labelled("explains", "dim", _named(others, tone, glyphs), tone, column, glyphs))
+            named = _named(view, others, width - column - 1, tone, glyphs)
+            rows.append(_labelled("explains", "dim", named, tone, column, glyphs))
         else:
             rows.append(_labelled("", "dim", [tone.on("".join(todo[1:2]), "dim")], tone, column, glyphs))
     counts = _counts(others, tone, glyphs) if height < 3 and not narrow else []
@@ -110,17 +118,25 @@ def _first_cause(view: View, first: Finding, width: int, height: int, key: str, 
     ]
 
 
-def _head(first: Finding, status: Status, tone: _Tone, column: int, narrow: bool, glyphs: Glyphs) -> Row:
+def _head(
+    first: Finding,
+    said: str,
+    status: Status,
+    since: str,
+    tone: _Tone,
+    column: int,
+    narrow: bool,
+    glyphs: Glyphs,
+) -> Row:
     margin = glyphs.bar if narrow else f"{glyphs.bar} "
     block = f" {glyphs.mark(status)} {first.id} "
     loud = f"{tone.role} bold reverse" if status is Status.FAIL else f"{tone.role} bold"
-    since = "" if "since step" in first.summary else f"since {'' if narrow else 'step '}{first.onset}"
     return [
         tone.on(margin, tone.role),
         (block, loud) if status is Status.FAIL else tone.on(block, loud),
         tone.on(" " * (column - len(margin) - len(block)), "text"),
-        tone.on(f"{safe(first.summary)}  ", "bright bold"),
-        tone.on(since, "text"),
+        tone.on(said, "bright bold"),
+        tone.on(f"  {since}" if since else "", "text"),
     ]
 
 
@@ -150,49 +166,51 @@ def _counts(others: list[Finding], tone: _Tone, glyphs: Glyphs) -> Row:
     return [*runs, tone.on(" below it", "dim")]
 
 
-def _named(others: list[Finding], tone: _Tone, glyphs: Glyphs, *, brief: bool = False) -> Row:
-    """The findings that it explains, by name."""
+def _named(
+    view: View, others: list[Finding], room: int, tone: _Tone, glyphs: Glyphs, *, brief: bool = False
+) -> Row:
+    """The findings that it explains, by name: as many as there is room for, and how many more."""
     runs: Row = []
-    for other in others:
+    for number, other in enumerate(others):
         role = STATUS_ROLES[other.severity]
         name = f"{glyphs.mark(other.severity)} {other.id}"
         if brief:
-            runs.append(tone.on(f" {name}", role))
+            more = [tone.on(f" {name}", role)]
         else:
-            runs += [tone.on(name, f"{role} bold"), tone.on(f" {when(other, active=True)}   ", "dim")]
+            more = [tone.on(name, f"{role} bold"), tone.on(f" {since(view, other)}   ", "dim")]
+        left = len(others) - number
+        if width_of([*runs, *more]) + (len(f" +{left - 1}") if left > 1 else 0) > room:
+            return [*runs, tone.on(f" +{left}" if brief else f"+{left}", "dim")]
+        runs += more
     return runs
 
 
-def _quiet(view: View, width: int, glyphs: Glyphs) -> list[Row]:
+def _quiet(view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+    """How many checks pass; what cannot be judged and why; what is close to a limit, was, or is not logged."""
     narrow = width < _NARROW
     statuses = [view.status(id_) for id_ in view.snapshot.tracks]
-    judged = sum(status is not Status.UNKNOWN for status in statuses)
     passing = sum(status in (Status.OK, Status.INFO) for status in statuses)
     watching = [id_ for id_ in view.snapshot.tracks if view.status(id_) is Status.WATCH]
-    room = _TEXT_NARROW if narrow else _TEXT
+    room = _TEXT_NARROW if narrow else _TEXT - 2
     label = f" {glyphs.ok} All quiet" if narrow else f"  {glyphs.ok} All quiet"
     if watching:
         label = label.replace(glyphs.ok, glyphs.watch).replace("All quiet", "Watching")
+    lead: Run = (f"{label:<{room}}", "warn bold" if watching else "ok bold")
     passed = f"{passing} of {len(statuses)} checks pass at step {view.step}"
-    unknown = unjudged_words(view)
     close = f"close to a limit: {', '.join(watching)}" if watching else ""
+    lacking, early = unjudged_parts(view, width - (4 if narrow else room + 2))
+    counted = f"{passed}, {early}" if early else passed
     if narrow:
-        second = close or unknown
-        return [
-            ends([(f"{label:<{room}}", "warn bold" if watching else "ok bold"), (passed, "text")], [], width),
-            [(f"   {second}", "dim")],
-        ]
-    last = _last_finding(view)
-    coverage = coverage_words(view)
-    first_row: Row = [
-        (f"{label:<{room - 2}}", "warn bold" if watching else "ok bold"),
-        (f"{passed}. {unknown}" if judged < len(statuses) else f"{passed}.", "text"),
-    ]
-    second_row = ". ".join(part for part in (close, last, coverage) if part)
+        return [ends([lead, (counted, "text")], [], width), [(f"   {close or lacking}", "dim")]]
     after: Row = [("f", "accent bold"), (" findings ", "dim")]
+    rest = [part for part in (close, _last_finding(view), coverage_words(view)) if part]
+    if height < 3 and lacking:
+        lacking, _ = unjudged_parts(view, width - room - len(f"{counted}.  .") - width_of(after))
+        counted = f"{counted}. {lacking}"
+    below = [". ".join(rest)] if height < 3 or not lacking else [lacking, ". ".join(rest)]
     return [
-        ends(first_row, after, width, glyphs.ellipsis),
-        [(" " * (room - 2), ""), (f"{second_row}.", "dim")],
+        ends([lead, (f"{counted}.", "text")], after, width, glyphs.ellipsis),
+        *([(" " * room, ""), (f"{line}.", "dim")] for line in below),
     ]
 
 

@@ -146,14 +146,23 @@ class _Drawing:
         if self.has_dots:
             dots = grid.single_steps(spec.steps, spec.values)
             self._put_dots(dots, ".", f"{spec.role}_steps")
+        beneath = None
         if spec.second is not None and self.second is not None:
             steps, _ = spec.second
-            self._put_dots(grid.line(steps, _without_infinite(self.second))[0], "*", "series2")
-        self._put_line()
+            beneath = grid.line(steps, _without_infinite(self.second))[0]
+            self._put_dots(beneath, "*", "series2")
+        self._put_line(beneath)
         if spec.points is not None:
             self._put_points(*spec.points)
         self._put_not_finite()
-        return [self._row(index) for index in range(grid.height)]
+        text = self.codes.astype("<u4").tobytes().decode("utf-32-le")
+        edges: list[list[int]] = [[] for _ in range(grid.height)]
+        for row, cell in zip(*(each.tolist() for each in np.diff(self.roles).nonzero()), strict=True):
+            edges[row].append(cell + 1)
+        width = grid.width
+        return [
+            self._row(row, text[row * width : (row + 1) * width], edges[row]) for row in range(grid.height)
+        ]
 
     def tick_row(self) -> list[Run]:
         """The steps under the plot: the cursor and the onset first, the others where there is room."""
@@ -207,8 +216,8 @@ class _Drawing:
 
     def _shown(self, steps: Ints, values: Floats) -> Floats:
         """The values at the steps that are shown."""
-        shown: Floats = values[(steps >= self.begin) & (steps <= self.end)]
-        return shown
+        first, end = np.searchsorted(steps, (self.begin, self.end + 1)).tolist()
+        return values[first:end]
 
     def _labels(self, axis: Axis, height: int) -> dict[int, tuple[str, str]]:
         """Row → text and role: the limit always, top and bottom where it leaves them room.
@@ -260,11 +269,15 @@ class _Drawing:
         self._make_faint(cells)
         return cells
 
-    def _put_line(self) -> None:
+    def _put_line(self, beneath: NDArray[np.bool_] | None) -> None:
+        """The line; in its cells the second one's dots `beneath` stay, so that where the two meet neither ends."""
         spec, grid = self.spec, self.grid
-        known = ~np.isinf(spec.values)
-        dots, low, high = grid.line(spec.steps[known], self.line[known])
+        infinite = np.isinf(spec.values)
+        shown = (spec.steps[~infinite], self.line[~infinite]) if infinite.any() else (spec.steps, self.line)
+        dots, low, high = grid.line(*shown)
         cells = self._put_dots(dots, "*", spec.role)
+        if beneath is not None and grid.fine:
+            self.codes[cells] |= to_braille(beneath, grid.height, grid.width)[cells]
         if spec.limit is None or self.limit is None:
             return
         with np.errstate(invalid="ignore"):
@@ -300,15 +313,13 @@ class _Drawing:
             after = np.arange(self.grid.width) > self.grid.column(self.spec.cursor)
             self.roles[cells & after] = self._role("faint")
 
-    def _row(self, index: int) -> list[Run]:
+    def _row(self, index: int, text: str, edges: list[int]) -> list[Run]:
         runs: list[Run] = []
         if self.margin:
-            text, role = self.labels.get(index, ("", "dim"))
-            runs.append((f"{text:>{self.margin - 1}} ", role))
-        text = "".join(map(chr, self.codes[index].tolist()))
-        roles = self.roles[index]
-        edges = [0, *(np.flatnonzero(np.diff(roles)) + 1).tolist(), len(text)]
-        runs += [(text[a:b], self.names[roles[a]]) for a, b in pairwise(edges)]
+            label, role = self.labels.get(index, ("", "dim"))
+            runs.append((f"{label:>{self.margin - 1}} ", role))
+        roles, names = self.roles[index], self.names
+        runs += [(text[a:b], names[roles[a]]) for a, b in pairwise((0, *edges, len(text)))]
         return runs
 
     def _place(

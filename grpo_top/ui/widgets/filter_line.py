@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from grpo_top.ui.widgets.runs import Row
 
-HINT = "reward<0.5  family=carry; plain words search prompts and completions; tab completes a field"
+HINT = "reward<0.5 family=carry, or words of the texts"
+"""What stands in an empty line."""
 
 
 class Said(Rows):
@@ -48,6 +49,7 @@ class FilterLine(Vertical):
     FilterLine .slash { width: 3; }
     FilterLine Input { width: 1fr; min-width: 20; max-width: 60; height: 1; border: none; padding: 0;
         background: $surface; background-tint: $surface 0%; }
+    FilterLine Input:focus { width: 3fr; }
     FilterLine .counts { width: 2fr; }
     FilterLine .error { height: 1; display: none; }
     FilterLine.-wrong .error { display: block; }
@@ -55,7 +57,7 @@ class FilterLine(Vertical):
 
     def compose(self) -> ComposeResult:
         """The line, and the line under it."""
-        self.input = Input(compact=True)
+        self.input = Input(compact=True, placeholder=HINT)
         self.input.cursor_blink = False
         self._counts = Said()
         self._counts.add_class("counts")
@@ -71,15 +73,14 @@ class FilterLine(Vertical):
 
     @property
     def editing(self) -> bool:
-        """Whether keys go into the input."""
-        return self.input.has_focus
+        """Whether keys go into the input; the input itself hears of it later."""
+        return self.screen.focused is self.input
 
     def show(self, counts: Row, error: str = "", column: int | None = 0) -> None:
         """Say what the filter finds, or what is wrong: with the term at a column, or, at None, with the search."""
         self.set_class(bool(error), "-wrong")
         glyphs = glyphs_of(self.app)
-        hint: Row = [("  ", ""), (HINT, "faint")] if self.editing and not self.input.value else []
-        self._counts.show(hint, [*counts, (" ", "")])
+        self._counts.show([], [*counts, (" ", "")])
         said = (safe(glyphs.plain(error)), "warn")
         if column is None:
             self._error.show([("   ", ""), said])

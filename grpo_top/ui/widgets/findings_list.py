@@ -6,10 +6,9 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from grpo_top.snapshot import Finding, Status
-from grpo_top.text import safe
 from grpo_top.ui.glyphs import STATUS_ROLES, Glyphs, glyphs_of
-from grpo_top.ui.panels.facts import when
-from grpo_top.ui.panels.said import consequences, unjudged
+from grpo_top.ui.panels.facts import since, stood
+from grpo_top.ui.panels.said import consequences, is_below, said_of, unjudged, watched_since
 from grpo_top.ui.widgets.panel import boxed
 from grpo_top.ui.widgets.runs import cut, ends, width_of
 from grpo_top.ui.widgets.strips import fit
@@ -62,18 +61,24 @@ def finding_rows(view: View, width: int, glyphs: Glyphs, *, brief: bool) -> list
     """The list; `brief` leaves out the sentences of all but the first cause."""
     first = view.first_cause()
     below = [] if first is None else consequences(view, first)
+    watching = _watching(view)
+    close = [id_ for id_ in watching if _is_close(view, first, id_)]
     rows: list[Row] = []
     if first is not None:
-        rows += _first(view, first, bool(below), width, 1 if brief else 2, glyphs)
-        for number, finding in enumerate(below):
-            rows += _below(view, finding, number == len(below) - 1, width, glyphs, brief=brief)
+        rows += _first(view, first, bool(below or close), width, 1 if brief else 2, glyphs)
+        for number, finding in enumerate(below, 1):
+            is_last = number == len(below) and not close
+            rows += _below(view, finding, is_last, width, glyphs, brief=brief)
+        for id_ in close:
+            branch = glyphs.last_branch if id_ == close[-1] else glyphs.branch
+            rows.append(_watch(view, id_, width, glyphs, branch))
     told = {finding.id for finding in below} | ({first.id} if first is not None else set())
     beside = [f for f in view.findings() if view.is_active(f) and f.id not in told]
     for finding in beside:
         rows += _beside(view, finding, width, glyphs, brief=brief)
-    rows += [_watch(view, id_, width, glyphs) for id_ in _watching(view)]
+    rows += [_watch(view, id_, width, glyphs) for id_ in watching if id_ not in close]
     past = [f for f in view.findings() if not view.is_active(f) and view.status(f.id) is not Status.WATCH]
-    rest = [_cleared(finding, width, glyphs) for finding in past]
+    rest = [_cleared(view, finding, width, glyphs) for finding in past]
     if fields := unjudged(view):
         label: Row = [(f"{glyphs.unknown} ", "info"), ("not judged  ", "dim")]
         text = ", ".join(dict.fromkeys(field.removeprefix("hand ") for field in fields.values()))
@@ -87,17 +92,23 @@ def _watching(view: View) -> list[str]:
     return [id_ for id_ in view.snapshot.tracks if view.status(id_) is Status.WATCH]
 
 
+def _is_close(view: View, first: Finding | None, id_: str) -> bool:
+    """Whether a limit that is crossed, not for long, is downstream of the first cause."""
+    track = view.snapshot.tracks[id_]
+    return is_below(first, id_, track.stage, watched_since(view, track))
+
+
 def _first(view: View, finding: Finding, has_below: bool, width: int, most: int, glyphs: Glyphs) -> list[Row]:
     status = view.status(finding.id)
     role = STATUS_ROLES[status]
     head = ends(
         [(f"{glyphs.mark(status)} ", role), (f"{finding.stage} ", "faint"), (finding.id, f"{role} bold")],
-        [(when(finding, True), "text")],
+        [(since(view, finding), "text")],
         width,
         glyphs.ellipsis,
     )
     trunk = glyphs.trunk if has_below else "  "
-    lines = wrap(safe(finding.summary), max(width - 4, 1))
+    lines = wrap(said_of(view, finding), max(width - 4, 1))
     if len(lines) > most:
         lines = [*lines[: most - 1], " ".join(lines[most - 1 :])]
     return [
@@ -118,7 +129,7 @@ def _below(view: View, finding: Finding, last: bool, width: int, glyphs: Glyphs,
             (f"{finding.stage} ", "faint"),
             (finding.id, weight),
         ],
-        [(when(finding, True), "text")],
+        [(since(view, finding), "text")],
         width,
         glyphs.ellipsis,
     )
@@ -127,7 +138,7 @@ def _below(view: View, finding: Finding, last: bool, width: int, glyphs: Glyphs,
     trunk = "  " if last else glyphs.trunk
     return [
         head,
-        ends([(f"{trunk}    ", "border"), (safe(finding.summary), "dim")], [], width, glyphs.ellipsis),
+        ends([(f"{trunk}    ", "border"), (said_of(view, finding), "dim")], [], width, glyphs.ellipsis),
     ]
 
 
@@ -140,29 +151,29 @@ def _beside(view: View, finding: Finding, width: int, glyphs: Glyphs, *, brief: 
             (f"{finding.stage} ", "faint"),
             (finding.id, f"{role} bold" if status >= Status.WARN else role),
         ],
-        [(when(finding, True), "text")],
+        [(since(view, finding), "text")],
         width,
         glyphs.ellipsis,
     )
     if brief:
         return [head]
-    return [head, ends([("    ", ""), (safe(finding.summary), "dim")], [], width, glyphs.ellipsis)]
+    return [head, ends([("    ", ""), (said_of(view, finding), "dim")], [], width, glyphs.ellipsis)]
 
 
-def _watch(view: View, id_: str, width: int, glyphs: Glyphs) -> Row:
+def _watch(view: View, id_: str, width: int, glyphs: Glyphs, branch: str = "") -> Row:
     stage = view.snapshot.tracks[id_].stage
     return ends(
-        [(f"{glyphs.watch} ", "warn"), (f"{stage} ", "faint"), (id_, "warn")],
+        [(branch, "border"), (f"{glyphs.watch} ", "warn"), (f"{stage} ", "faint"), (id_, "warn")],
         [("watch", "dim")],
         width,
         glyphs.ellipsis,
     )
 
 
-def _cleared(finding: Finding, width: int, glyphs: Glyphs) -> Row:
+def _cleared(view: View, finding: Finding, width: int, glyphs: Glyphs) -> Row:
     return ends(
         [(f"{glyphs.mark(finding.severity)} ", "dim"), (f"{finding.stage} ", "faint"), (finding.id, "dim")],
-        [(glyphs.plain(f"{when(finding, False)}, cleared"), "dim")],
+        [(glyphs.plain(f"{stood(view, finding)}, cleared"), "dim")],
         width,
         glyphs.ellipsis,
     )

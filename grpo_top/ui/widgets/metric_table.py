@@ -6,24 +6,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from grpo_top.snapshot import Status
+from grpo_top import numbers
+from grpo_top.snapshot import WINDOW, Status
+from grpo_top.text import safe
 from grpo_top.ui.glyphs import STATUS_ROLES, word
 from grpo_top.ui.lens import window
 from grpo_top.ui.panels.metrics import MetricRow, chosen, metric_rows
+from grpo_top.ui.widgets.raster import running_mean
 from grpo_top.ui.widgets.spark import columns_of, spark
 from grpo_top.ui.widgets.strips import fit
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from textual import events
 
     from grpo_top.ui.glyphs import Glyphs
+    from grpo_top.ui.lens import Lens
     from grpo_top.ui.view import View
     from grpo_top.ui.widgets.strips import Run
 
     Row = list[Run]
 
-_VALUE, _CHANGE, _LIMIT, _STATE = 8, 7, 10, 8
+_VALUE, _CHANGE, _REFERENCE, _LIMIT, _STATE, _PARTED = 8, 7, 12, 10, 8, 13
 _LEAST_SPARK, _MOST_SPARK = 10, 96
 
 
@@ -32,20 +37,27 @@ class Columns(NamedTuple):
 
     name: int
     change: int
+    reference: int
     spark: int
     limit: int
     state: int
 
 
-def columns_for(width: int) -> Columns:
-    """What fits into a width: Δ20 goes first, then the limit, then the spark, then the verdict's word."""
+def columns_for(width: int, referred: bool = False) -> Columns:
+    """What fits into a width: Δ20 goes first, then the limit, then the spark, then the verdict's word.
+
+    `referred`: another run lies behind. Its values take the room of Δ20 first, and those of the limit.
+    """
     name = 16 if width < 110 else 22
-    fixed = 5 + name + _VALUE
+    reference, state = (_REFERENCE, _PARTED) if referred else (0, _STATE)
+    fixed = 5 + name + _VALUE + reference
     for change, limit in ((_CHANGE, _LIMIT), (0, _LIMIT), (0, 0)):
-        room = width - fixed - change - limit - _STATE - 2
+        room = width - fixed - change - limit - state - 2
         if room >= _LEAST_SPARK:
-            return Columns(name, change, min(room, _MOST_SPARK), limit, _STATE)
-    return Columns(name, 0, 0, 0, _STATE if width >= fixed + _STATE else 0)
+            return Columns(name, change, reference, min(room, _MOST_SPARK), limit, state)
+    if referred:
+        return columns_for(width)
+    return Columns(name, 0, 0, 0, 0, _STATE if width >= fixed + _STATE else 0)
 
 
 class MetricTable(ViewRows):
@@ -91,7 +103,7 @@ class MetricTable(ViewRows):
     def rows_of(self, view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
         """The header and the rows."""
         self._rows_shown = chosen(metric_rows(view), height - 1)
-        columns = columns_for(width)
+        columns = columns_for(width, view.snapshot.reference is not None)
         rows = [_row(view, row, row.key == self.selected, columns, glyphs) for row in self._rows_shown]
         return [_header(view, columns, glyphs), *rows]
 
@@ -120,6 +132,8 @@ def _header(view: View, columns: Columns, glyphs: Glyphs) -> Row:
     ]
     if columns.change:
         row.append((f"{glyphs.delta + '20':>{columns.change}}", "dim"))
+    if columns.reference:
+        row.append(_reference_head(view, columns.reference, glyphs))
     if columns.spark:
         row += [("  ", ""), *_step_labels(view, columns.spark)]
     if columns.limit:
@@ -129,6 +143,19 @@ def _header(view: View, columns: Columns, glyphs: Glyphs) -> Row:
     return row
 
 
+def _reference_head(view: View, width: int, glyphs: Glyphs) -> Run:
+    """The name of the run behind, or why nothing is seen of it."""
+    reference = view.snapshot.reference
+    if reference is None:
+        return " " * width, ""
+    said, role = safe(reference.name), "series3"
+    if reference.problem:
+        said, role = f"{glyphs.unknown} {said}", "info"
+    elif reference.reading is not None:
+        said, role = f"read {numbers.share(reference.reading)}", "dim"
+    return f"  {fit(said, width - 2, right=True, ellipsis=glyphs.ellipsis)}", role
+
+
 def _step_labels(view: View, width: int) -> Row:
     """First step, the first cause's, and the view's own, each over its column of the sparks."""
     first, last = _span(view)
@@ -136,7 +163,7 @@ def _step_labels(view: View, width: int) -> Row:
         return [(" " * width, "")]
     begin = width - min(width, last - first + 1)
     labels = [
-        (begin, str(first), "dim"),
+        *([(begin, str(first), "dim")] if first < last else []),
         (width - len(str(last)), str(last), "accent bold" if view.cursor is not None else "dim"),
     ]
     if view.onset is not None and first <= view.onset <= last:
@@ -175,19 +202,39 @@ def _row(view: View, row: MetricRow, selected: bool, columns: Columns, glyphs: G
         (name, f"{name_role}{ground}"),
         *_value(row, status, ground, columns, glyphs),
     ]
+    if columns.reference:
+        parted = "series3 bold" if row.parted is not None else "dim"
+        room = columns.reference - _overhang(status, columns)
+        behind = fit(glyphs.plain(row.behind), room, right=True, ellipsis=glyphs.ellipsis)
+        runs.append((behind, f"{parted}{ground}"))
     if columns.spark:
+        gap = 2 if columns.reference else 2 - _overhang(status, columns)
         runs += [
-            (" " * (2 - _overhang(status, columns)), f"text{ground}"),
+            (" " * gap, f"text{ground}"),
             *_spark(view, row, status, columns.spark, ground, glyphs),
         ]
     if columns.limit:
         limit = fit(glyphs.plain(row.limit_text), columns.limit, right=True, ellipsis=glyphs.ellipsis)
         runs.append((limit, f"dim{ground}"))
     if columns.state:
-        said = word(status) if status is not Status.OK or glyphs.ascii else ""
-        weight = f"{role} bold" if status >= Status.WARN else role
-        runs.append((f"  {said:<{columns.state - 2}}", f"{weight}{ground}"))
+        runs += _state(row, status, columns, ground, glyphs)
     return runs
+
+
+def _state(row: MetricRow, status: Status, columns: Columns, ground: str, glyphs: Glyphs) -> Row:
+    """The verdict's word, and where the run behind parts."""
+    room = columns.state - 2
+    role = STATUS_ROLES[status]
+    said = word(status) if status is not Status.OK or glyphs.ascii else ""
+    runs: Row = [(f"  {said}", f"{role} bold{ground}" if status >= Status.WARN else f"{role}{ground}")]
+    left = room - len(said)
+    if columns.reference and row.parted is not None:
+        parts = f"{' ' if said else ''}parts {row.parted}"
+        if len(parts) > left:
+            parts = f" {row.parted}"[:left]
+        runs.append((parts, f"series3{ground}"))
+        left -= len(parts)
+    return [*runs, (" " * left, f"text{ground}")]
 
 
 def _overhang(status: Status, columns: Columns) -> int:
@@ -212,23 +259,37 @@ def _value(row: MetricRow, status: Status, ground: str, columns: Columns, glyphs
     return [(text, f"{weight}{ground}"), (change, f"dim{ground}")]
 
 
+def _through(lens: Lens, row: MetricRow) -> tuple[NDArray[np.float64], float | None, bool]:
+    """A row's values and limit as the lens has them, and whether they are powers of ten above the lowest."""
+    values, limit = row.values, row.limit
+    if lens.mean not in (WINDOW, 1) and not row.points:
+        values = running_mean(row.steps, values, lens.mean)
+    known = values[np.isfinite(values)]
+    if not lens.log or not len(known) or float(known.min()) <= 0:
+        return values, limit, False
+    lowest = float(np.log10(known.min()))
+    above = None if not limit or limit < 0 else float(np.log10(limit)) - lowest
+    return np.log10(values) - lowest, above, True
+
+
 def _spark(view: View, row: MetricRow, status: Status, width: int, ground: str, glyphs: Glyphs) -> Row:
     if not row.logged:
         text = fit("not logged", width, ellipsis=glyphs.ellipsis)
         return [(text, f"faint italic{ground}")]
     first, last = _span(view)
+    values, limit, is_log = _through(view.lens, row)
     drawn = spark(
         row.steps,
-        row.values,
+        values,
         width,
         first=first,
         last=last,
-        limit=row.limit,
+        limit=limit,
         above=row.above,
-        share=row.share,
+        share=row.share and not is_log,
         glyphs=glyphs,
     )
-    past = {Status.FAIL: "fail", Status.WARN: "warn"}.get(status, "limit")
+    past = {Status.FAIL: "fail", Status.WARN: "warn", Status.INFO: "info"}.get(status, "limit")
     base = (
         "series2"
         if row.points

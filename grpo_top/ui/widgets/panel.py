@@ -39,6 +39,8 @@ class PanelBox(Rows):
 
     def show_facts(self, facts: PanelFacts, focused: bool) -> None:
         """Draw other facts."""
+        if (facts, focused) == (self.facts, self.focused):
+            return
         self.facts, self.focused = facts, focused
         self.redraw()
 

@@ -30,12 +30,19 @@ def running_mean(steps: Ints, values: Floats, window: int = WINDOW) -> Floats:
     if len(values) == 0:
         return values
     finite = np.isfinite(values)
-    starts = np.searchsorted(steps, steps - (window - 1))
-    edges = np.stack([starts, np.arange(1, len(steps) + 1)], axis=1).ravel()
-    padded = np.append(np.where(finite, values, 0.0), 0.0)
-    counts = np.add.reduceat(np.append(finite, False).astype(np.int64), edges)[::2]
+    known = np.where(finite, values, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.add.reduceat(padded, edges)[::2]
+        if int(steps[-1]) - int(steps[0]) == len(steps) - 1:  # one row a step: windows of so many rows
+            width = min(window, len(values))
+            sums = np.convolve(known, np.ones(width))[: len(values)]
+            counts = np.minimum(np.arange(1, len(values) + 1), width)
+            if not finite.all():
+                counts = np.convolve(finite, np.ones(width))[: len(values)]
+        else:
+            starts = np.searchsorted(steps, steps - (window - 1))
+            edges = np.stack([starts, np.arange(1, len(steps) + 1)], axis=1).ravel()
+            counts = np.add.reduceat(np.append(finite, False).astype(np.int64), edges)[::2]
+            sums = np.add.reduceat(np.append(known, 0.0), edges)[::2]
         means: Floats = np.where(finite, sums / np.maximum(counts, 1), np.nan)
     return means
 
@@ -78,7 +85,7 @@ class Grid:
         return np.rint((1.0 - self.axis.position(values)) * (self.down - 1)).astype(np.int64)
 
     def row(self, value: float) -> int:
-        """The row of cells of a value."""
+        """The row of cells of a finite value."""
         dot = int(self.y(np.array([value]))[0])
         return dot // 4 if self.fine else dot
 
@@ -89,9 +96,9 @@ class Grid:
     def single_steps(self, steps: Ints, values: Floats) -> Dots:
         """One dot a step; the lowest and the highest where a column holds several."""
         dots = self.empty()
-        low, high = self._columns(steps, values)
+        low, high = self._columns(self.x(steps), values)
         for edge in (low, high):
-            seen = np.flatnonzero(np.isfinite(edge))
+            (seen,) = np.isfinite(edge).nonzero()
             dots[self.y(edge[seen]), seen] = True
         return dots
 
@@ -100,9 +107,11 @@ class Grid:
 
         It is joined between neighbouring steps and broken where a step is unknown (NaN).
         """
-        low, high = self._columns(steps, values)
-        self._join(steps, values, low, high)
-        seen = np.flatnonzero(np.isfinite(low))
+        at = self._x(steps)
+        x = np.rint(at).astype(np.int64)
+        low, high = self._columns(x, values)
+        self._join(at, x, values, low, high)
+        (seen,) = np.isfinite(low).nonzero()
         dots = self.empty()
         if len(seen) == 0:
             return dots, low, high
@@ -111,7 +120,7 @@ class Grid:
             bottom = np.maximum(bottom, top + 1)
             top = np.minimum(top, self.down - 2)
             bottom = np.minimum(bottom, self.down - 1)
-        joined = np.flatnonzero(np.diff(seen) == 1)
+        (joined,) = (seen[1:] - seen[:-1] == 1).nonzero()
         before, after = joined, joined + 1
         # A jump is drawn upright in the column where it arrives.
         reach_up = np.minimum(top[after], bottom[before] + 1)
@@ -129,26 +138,33 @@ class Grid:
     def _length(self) -> int:
         return max(self.x_end - self.x_begin, 1)
 
-    def _columns(self, steps: Ints, values: Floats) -> tuple[Floats, Floats]:
-        """The lowest and highest finite value in each column of dots; NaN where there is none."""
+    def _columns(self, x: Ints, values: Floats) -> tuple[Floats, Floats]:
+        """The lowest and highest finite value in each column of dots; NaN where there is none. `x` ascends."""
         low, high = np.full(self.across, np.nan), np.full(self.across, np.nan)
-        x = self.x(steps)
-        usable = np.isfinite(values) & (x >= 0) & (x < self.across)
-        np.fmin.at(low, x[usable], values[usable])
-        np.fmax.at(high, x[usable], values[usable])
+        begin, end = x.searchsorted((0, self.across)).tolist()
+        x, values = x[begin:end], values[begin:end]
+        finite = np.isfinite(values)
+        if not finite.all():
+            x, values = x[finite], values[finite]
+        if len(x):
+            first = np.ones(len(x), dtype=bool)
+            np.not_equal(x[1:], x[:-1], out=first[1:])
+            (starts,) = first.nonzero()
+            low[x[starts]] = np.minimum.reduceat(values, starts)
+            high[x[starts]] = np.maximum.reduceat(values, starts)
         return low, high
 
-    def _join(self, steps: Ints, values: Floats, low: Floats, high: Floats) -> None:
+    def _join(self, at: Floats, x: Ints, values: Floats, low: Floats, high: Floats) -> None:
         """Fill the columns that no step falls on, between steps that are both known."""
-        if len(steps) < 2:
+        if len(at) < 2:
             return
         taken = np.zeros(self.across, dtype=bool)
-        x = self.x(steps)
         taken[x[(x >= 0) & (x < self.across)]] = True
-        free = np.flatnonzero(~taken)
-        at = self._x(steps)
+        (free,) = (~taken).nonzero()
+        if not len(free):
+            return
         right = np.searchsorted(at, free)
-        inside = (right > 0) & (right < len(steps))
+        inside = (right > 0) & (right < len(at))
         free, right = free[inside], right[inside]
         left = right - 1
         share = (free - at[left]) / (at[right] - at[left])

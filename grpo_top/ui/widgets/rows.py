@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.segment import Segment
 from textual.geometry import Region
+from textual.strip import Strip
 from textual.widget import Widget
 
 from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.theme import styles_of
-from grpo_top.ui.widgets.runs import changed_spans, merged
-from grpo_top.ui.widgets.strips import line, runs_to_parts
+from grpo_top.ui.widgets.runs import changed_spans, filled, merged
 
 if TYPE_CHECKING:
     from rich.style import Style
-    from textual.strip import Strip
 
+    from grpo_top.ui.theme import Styles
     from grpo_top.ui.widgets.strips import Run
 
     Row = list[Run]
@@ -29,11 +30,16 @@ class Rows(Widget):
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
+        self._made: list[Row] = []
+        """The rows as they were made, and below them as they are drawn: in as few runs as may be."""
         self._rows: list[Row] = []
-        self._base: Style | None = None
-        """The widget's own style, which is dear to ask for with every row; None where it may have changed."""
         self._made_for = (0, 0)
         """The size that the rows are for: a layout may change it before anybody asks for other rows."""
+        self._lines: dict[int, Strip] = {}
+        """Rows that are drawn already."""
+        self._looks: dict[str, Style | None] = {}
+        """The style of each role on this widget, dear to ask for with every row; empty where they may have changed."""
+        self._styles_of_looks: Styles | None = None
 
     def make_rows(self, width: int, height: int) -> list[Row]:
         """The rows for a size; rows that are missing at the end are blank."""
@@ -45,19 +51,17 @@ class Rows(Widget):
         if not width or not height:
             return
         before, made_for = self._rows, self._made_for
-        self._rows = self._filled(width, height)
+        changed = self._remake(width, height)
         if made_for != (width, height):
             self.refresh()
-            return
-        pairs = zip(before, self._rows, strict=True)
-        changed = [
-            Region(x, y, length, 1)
-            for y, (old, new) in enumerate(pairs)
-            if old != new
-            for x, length in changed_spans(old, new, width)
-        ]
-        if changed:
-            self.refresh(*changed)
+        elif changed:
+            self.refresh(
+                *(
+                    Region(x, y, length, 1)
+                    for y in changed
+                    for x, length in changed_spans(before[y], self._rows[y], width)
+                )
+            )
 
     def text_of(self, y: int) -> str:
         """What a row says, as it is drawn; empty where there is none."""
@@ -66,25 +70,71 @@ class Rows(Widget):
     def notify_style_update(self) -> None:
         """Ask for the style anew, of which Textual says here that it may have changed."""
         super().notify_style_update()
-        self._base = None
+        self._looks.clear()
 
     def on_resize(self) -> None:
         """Make the rows for the new size."""
-        self._rows = self._filled(*self.size)
+        self._remake(*self.size)
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One row in the colours of the app's theme."""
-        width, height = self.size
-        if self._made_for != (width, height):
-            self._rows = self._filled(width, height)
-        row = self._rows[y] if y < len(self._rows) else []
-        parts = runs_to_parts(row, styles_of(self.app))
-        if self._base is None:
-            self._base = self.rich_style
-        return line(width, *parts, base=self._base, ellipsis=glyphs_of(self.app).ellipsis)
+        """One row in the colours of the app's theme, drawn once."""
+        self._let_old_lines_fall()
+        return self._drawn_row(y)
 
-    def _filled(self, width: int, height: int) -> list[Row]:
-        self._made_for = (width, height)
-        rows = [merged(row) for row in self.make_rows(width, height)[:height]]
-        return rows + [[] for _ in range(height - len(rows))]
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Rows as they are shown: what Textual adds to a line is not for a widget without edge and padding."""
+        self._let_old_lines_fall()
+        strips = [self._drawn_row(y) for y in crop.line_range]
+        first, last = crop.column_span
+        if (first, last) == (0, self._made_for[0]):
+            return strips
+        return [strip.crop(first, last) for strip in strips]
+
+    def _drawn_row(self, y: int) -> Strip:
+        line = self._lines.get(y)
+        if line is None:
+            width = self._made_for[0]
+            row = filled(self._rows[y] if y < len(self._rows) else [], width, glyphs_of(self.app).ellipsis)
+            line = self._lines[y] = Strip([Segment(text, self._style_of(role)) for text, role in row], width)
+        return line
+
+    def _style_of(self, role: str) -> Style | None:
+        """The widget's own style with a role's laid over it, as the terminal has colours for it."""
+        look = self._looks.get(role)
+        if look is None:
+            base, ground = self.rich_style, self.background_colors[1]
+            segments = [Segment(" ", base + styles_of(self.app)[role] if role else base)]
+            for each in self.get_line_filters():
+                segments = each.apply(segments, ground)
+            look = self._looks[role] = segments[0].style
+        return look
+
+    def _let_old_lines_fall(self) -> None:
+        """Those of another size, or in other colours, are not drawn already."""
+        if self._made_for != self.size:
+            self._remake(*self.size)
+        styles = styles_of(self.app)
+        if not self._looks or styles is not self._styles_of_looks:
+            self._styles_of_looks = styles
+            self._looks.clear()
+            self._lines.clear()
+
+    def _remake(self, width: int, height: int) -> list[int]:
+        """Make the rows; which of them differ from those before."""
+        before, old = self._made, self._rows
+        made = self.make_rows(width, height)[:height]
+        made += [[] for _ in range(height - len(made))]
+        if self._made_for != (width, height):
+            self._made_for = (width, height)
+            self._made, self._rows = made, [merged(row) for row in made]
+            self._lines.clear()
+            return list(range(height))
+        other = [y for y in range(height) if made[y] != before[y]]
+        self._made, self._rows = made, list(old)
+        for y in other:
+            self._rows[y] = merged(made[y])
+        changed = [y for y in other if self._rows[y] != old[y]]
+        for y in changed:
+            self._lines.pop(y, None)
+        return changed

@@ -46,9 +46,11 @@ def cut(runs: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Ro
 
 def filled(runs: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Row:
     """Runs in exactly `width` cells."""
-    row = cut(runs, width, ellipsis)
-    room = width - width_of(row)
-    return [*row, (" " * room, "")] if room > 0 else row
+    room = width - width_of(runs)
+    if room < 0:
+        runs = cut(runs, width, ellipsis)
+        room = width - width_of(runs)
+    return [*runs, (" " * room, "")] if room else list(runs)
 
 
 def ends(left: Sequence[Run], right: Sequence[Run], width: int, ellipsis: str = UNICODE.ellipsis) -> Row:
@@ -78,12 +80,16 @@ def changed_spans(
     before: Sequence[Run], after: Sequence[Run], width: int, near: int = 8
 ) -> list[tuple[int, int]]:
     """Start and length of the cells that differ between two rows; spans nearer than `near` cells are one."""
-    old, new = _cells(before, width), _cells(after, width)
+    same = 0
+    while same < min(len(before), len(after)) and before[same] == after[same]:
+        same += 1
+    begin = width_of(before[:same])
+    old, new = _cells(before[same:], width - begin), _cells(after[same:], width - begin)
     if old is None or new is None:
         return [(0, width)]
     spans: list[tuple[int, int]] = []
-    for at, (was, is_) in enumerate(zip(old, new, strict=True)):
-        if was == is_:
+    for at, (was, is_, was_role, role) in enumerate(zip(old[0], new[0], old[1], new[1], strict=True), begin):
+        if was == is_ and (was_role == role or (is_ == " " and _ground(was_role) == _ground(role))):
             continue
         if spans and at - sum(spans[-1]) < near:
             spans[-1] = (spans[-1][0], at + 1 - spans[-1][0])
@@ -101,14 +107,20 @@ def _has_no_ground(role: str) -> bool:
     return " on " not in role and "reverse" not in role
 
 
-def _cells(runs: Sequence[Run], width: int) -> list[Run] | None:
-    """One (character, role) a cell; None where characters are not one cell each, or are too many."""
-    cells: list[Run] = []
-    for text, role in runs:
-        if _cells_of(text) != len(text):
+def _ground(role: str) -> str:
+    """What a blank shows of a role."""
+    return "" if _has_no_ground(role) else role
+
+
+def _cells(runs: Sequence[Run], width: int) -> tuple[str, list[str]] | None:
+    """Each cell's character and role; None where characters are not one cell each, or are too many."""
+    text, roles = "", []
+    for part, role in runs:
+        if _cells_of(part) != len(part):
             return None
-        blank = "" if _has_no_ground(role) else role
-        cells += [(character, blank if character == " " else role) for character in text]
-    if len(cells) > width:
+        text += part
+        roles += [role] * len(part)
+    if len(text) > width:
         return None
-    return cells + [(" ", "")] * (width - len(cells))
+    blank = width - len(text)
+    return text + " " * blank, roles + [""] * blank

@@ -13,6 +13,7 @@ from grpo_top.standing import QUIET_SECONDS
 from grpo_top.text import first_line, safe
 from grpo_top.ui.evidence.layout import Column, on_ground, table
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.panels.said import ended
 from grpo_top.ui.widgets.runs import cut, ends, filled
 from grpo_top.ui.widgets.spark import spark
 
@@ -29,6 +30,8 @@ DETAIL_ROWS = 4
 """Under the table, in windows of at least ROWS_FOR_DETAIL rows."""
 ROWS_FOR_DETAIL = 14
 _SPARK, _SPARK_WIDE = 16, 28
+_LEAST_CAUSE = 18
+"""Cells that the first cause keeps: others leave before it is cut."""
 _NARROW, _WIDE = 70, 150
 _NO_TRAINER = frozenset(("grpo-top", "jsonl", "csv", "console", "requests"))
 """Formats that any trainer's log may have."""
@@ -109,7 +112,7 @@ def detail_rows(state: RunState, width: int, glyphs: Glyphs) -> list[Row]:
         said = _QUIET[status] if state.read else "not read yet"
     else:
         mark, role, said = glyphs.mark(first.severity), f"{STATUS_ROLES[first.severity]} bold", first.id
-        todo = f"{safe(first.try_next[0]).partition('. ')[0]}." if first.try_next else ""
+        todo = ended(safe(first.try_next[0]).partition(". ")[0]) if first.try_next else ""
         rows = [
             [("    ", ""), (safe(first.summary), "bright bold")],
             [("    ", ""), (glyphs.plain(todo), "text")],
@@ -154,9 +157,9 @@ def _columns(states: Sequence[RunState], width: int, sparks: int) -> list[Column
         Column("step", right=True, rank=1, least=max(steps, 4)),
         Column("reward", right=True, rank=2, least=6),
         Column("", rank=5, least=sparks, most=sparks),
-        Column("written", rank=3, least=10),
-        Column("since", right=True, rank=4),
-        Column("first cause"),
+        Column("written", rank=3, least=11),
+        Column("since", right=True, rank=4, least=5),
+        Column("first cause", least=_LEAST_CAUSE),
     ]
 
 

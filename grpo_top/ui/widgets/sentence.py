@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from grpo_top.snapshot import Status
 from grpo_top.text import safe
 from grpo_top.ui.glyphs import STATUS_ROLES
+from grpo_top.ui.panels.said import said_of
 from grpo_top.ui.widgets.view_rows import ViewRows
 
 if TYPE_CHECKING:
@@ -42,5 +43,5 @@ def sentence(view: View) -> tuple[Status, str]:
         return Status.UNKNOWN, "no step has been read yet"
     first = view.first_cause()
     if first is not None:
-        return view.status(first.id), f"{first.id} since step {first.onset}: {safe(first.summary)}"
+        return view.status(first.id), f"{first.id} since step {first.onset}: {said_of(view, first)}"
     return Status.OK, f"all quiet at step {view.step}"

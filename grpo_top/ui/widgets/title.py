@@ -182,7 +182,7 @@ def _middle(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
         return runs
     gap = " " * level.gap
     if run.step_seconds is not None:
-        time_text, _, unit = numbers.seconds(run.step_seconds).partition(" ")
+        time_text, _, unit = numbers.pace(run.step_seconds).partition(" ")
         runs += [(gap, ""), (time_text, "text"), (f" {unit}/step", "dim")]
         if total is not None and level.eta and total > step:
             left = (total - step) * run.step_seconds
@@ -200,6 +200,13 @@ def _bar(at: int, step: int, total: int, glyphs: Glyphs) -> list[Run]:
     ]
 
 
+def _first_held(step: int, level: _Level, glyphs: Glyphs, gap: str) -> list[Run]:
+    """From which step on rollouts are held, where older ones were let go; at every width."""
+    if level.sources:
+        return [(f", rollouts from step {step}", "dim")]
+    return [(gap, ""), (f"{'rollouts ' if level.clock else ''}{glyphs.at_least}{step}", "dim")]
+
+
 def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
     clock = time.strftime("%H:%M", time.localtime(view.now))
     gap = " " * level.gap
@@ -209,7 +216,8 @@ def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
         newest = view.snapshot.judged_step or 0
         runs.append((f" paused at step {view.cursor} ", "accent reverse"))
         if level.age:
-            runs += [(gap, ""), (f"live is {newest - view.cursor} steps on", "dim")]
+            ahead = newest - view.cursor
+            runs += [(gap, ""), (f"live is {ahead:,} step{'' if ahead == 1 else 's'} on", "dim")]
     else:
         fresh = freshness(view, glyphs)
         runs += [(f"{fresh.mark} ", fresh.role), (fresh.word, fresh.role)]
@@ -218,8 +226,8 @@ def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
         if level.sources:
             count = len(view.snapshot.sources)
             runs += [(gap, ""), (f"{count} source{'' if count == 1 else 's'}", "dim")]
-            if (kept := held(view.snapshot)) is not None:
-                runs.append((f", rollouts from step {kept[1]}", "dim"))
+        if (kept := held(view.snapshot)) is not None:
+            runs += _first_held(kept[1], level, glyphs, narrow)
         if lost := partial(view, fresh):
             runs += [(narrow, ""), (lost, "warn bold")]
     if level.clock:

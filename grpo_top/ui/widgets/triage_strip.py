@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from grpo_top.snapshot import STAGES, Status
+from grpo_top.snapshot import QUIET, STAGES, Status
 from grpo_top.ui.glyphs import STATUS_ROLES, glyphs_of
 from grpo_top.ui.panels.catalogue import panel_of_stage
 from grpo_top.ui.widgets.runs import width_of
@@ -91,7 +91,11 @@ def _between(width: int, glyphs: Glyphs) -> list[Run]:
 def _stage(view: View, number: int, name: str, width: int, glyphs: Glyphs, first: bool) -> list[Run]:
     status = view.stage_status(number)
     role = STATUS_ROLES[status]
-    mark = glyphs.ok if status is Status.INFO else glyphs.mark(status)
+    mark = glyphs.mark(status)
+    if status in QUIET:
+        mark, role = glyphs.ok, STATUS_ROLES[Status.OK]
+        if view.stage_is_open(number):
+            mark, role = glyphs.partly, "info"
     loud = f"{role} bold reverse" if status is Status.FAIL else f"{role} bold"
     if width < _MIDDLE:
         label = _SHORT.get(name, name) if width >= _NARROW else str(number)
