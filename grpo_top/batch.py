@@ -57,26 +57,84 @@ class Batch:
         self.size = len(rows)
         neighbours = self.size > 0 and int(rows[-1]) - int(rows[0]) == self.size - 1
         self._where = slice(int(rows[0]), int(rows[-1]) + 1) if neighbours else rows
-        self.reward: NDArray[np.float64] = self.column("reward")
-        """NaN unknown, ±inf not finite."""
-        self.known: NDArray[np.bool_] = np.isfinite(self.reward)
-        self.all_known = bool(self.known.all())
-        self.advantage: NDArray[np.float64] = self.column("advantage")
-        self.components: dict[str, NDArray[np.float64]] = {}
-        for name, column in history.components.items():
-            values = column.at(self._where, self.size)
-            if np.isfinite(values).any():
-                self.components[name] = values
-        self.source_group, self.group = _groups(history, step, self.column("group"))
-        """The history's group number of each dense group; each rollout's dense group number, 0 to groups - 1."""
-        self.groups = len(self.source_group)
-        self.group_size = np.bincount(self.group, minlength=self.groups)
-        self.group_mean, self.group_std, self.judged, self.flat = self._spread()
-        """Per group: mean and population std of known rewards (NaN unknown), whether spread is known, is none."""
-        self.texts = self.column("text")
         self.success: NDArray[np.int8] = np.full(self.size, -1, np.int8)
         """1 yes, 0 no, -1 unknown; set once the scale of rewards up to this step is known."""
         self._component_std: dict[str, NDArray[np.float64]] = {}
+
+    @cached_property
+    def reward(self) -> NDArray[np.float64]:
+        """NaN unknown, ±inf not finite."""
+        return self.column("reward")
+
+    @cached_property
+    def known(self) -> NDArray[np.bool_]:
+        """Whether each rollout's reward is a finite number."""
+        return np.isfinite(self.reward)
+
+    @cached_property
+    def all_known(self) -> bool:
+        """Whether every one is."""
+        return bool(self.known.all())
+
+    @cached_property
+    def advantage(self) -> NDArray[np.float64]:
+        """As logged; NaN unknown."""
+        return self.column("advantage")
+
+    @cached_property
+    def texts(self) -> NDArray[np.int64]:
+        """What tells texts apart; 0 unknown."""
+        return self.column("text")
+
+    @cached_property
+    def components(self) -> dict[str, NDArray[np.float64]]:
+        """Those of which some rollout of the step has a value."""
+        found = {name: column.at(self._where, self.size) for name, column in self._history.components.items()}
+        return {name: values for name, values in found.items() if np.isfinite(values).any()}
+
+    @cached_property
+    def _grouped(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return _groups(self._history, self._step, self.column("group"))
+
+    @property
+    def source_group(self) -> NDArray[np.int64]:
+        """The history's group number of each dense group."""
+        return self._grouped[0]
+
+    @property
+    def group(self) -> NDArray[np.int64]:
+        """Each rollout's dense group number, 0 to groups - 1."""
+        return self._grouped[1]
+
+    @cached_property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.source_group)
+
+    @cached_property
+    def group_size(self) -> NDArray[np.int64]:
+        """Rollouts of each group."""
+        return np.bincount(self.group, minlength=self.groups)
+
+    @property
+    def group_mean(self) -> NDArray[np.float64]:
+        """Of the known rewards of each group; NaN unknown."""
+        return self._spreads[0]
+
+    @property
+    def group_std(self) -> NDArray[np.float64]:
+        """Their population std."""
+        return self._spreads[1]
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Whether each group's spread is known,"""
+        return self._spreads[2]
+
+    @property
+    def flat(self) -> NDArray[np.bool_]:
+        """and is none."""
+        return self._spreads[3]
 
     def column(self, name: str) -> NDArray[Any]:
         """A column of the history for these rollouts, see `encode.COLUMNS`."""
@@ -207,7 +265,8 @@ class Batch:
     def _distinct(self) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:
         return _distinct(self.texts, self.group, self.group_size)
 
-    def _spread(
+    @cached_property
+    def _spreads(
         self,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         mean, std = _spread(self.reward, self.group, self.groups)

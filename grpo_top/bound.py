@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from grpo_top.bundle import Bundle
     from grpo_top.history import History
-    from grpo_top.records import Rollout
     from grpo_top.verdicts import Judge
 
-    Part = tuple[Sequence[Rollout], int, str]
+    Part = tuple[Bundle, int, str]
 
 LEFT = 0.75
 """Of the bound, what is held at most after some were let go: it is seldom done, and much at once."""
@@ -39,7 +39,7 @@ class Bound:
         if not self.too_late and self.first < 0:
             return parts
         kept = [
-            ([rollout for rollout in rollouts if rollout.step >= self.first], source, writer)
+            (rollouts.those([step >= self.first for step in rollouts.steps]), source, writer)
             for rollouts, source, writer in parts
         ]
         self.too_late += sum(len(part[0]) for part in parts) - sum(len(part[0]) for part in kept)

@@ -5,6 +5,7 @@ Nothing heavy is imported before it is needed: neither Textual, httpx nor numpy 
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -27,6 +28,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"grpo-top {__version__}")
         return 0
+    verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
+    if verb == "check":
+        # Hardly anything of it is garbage in cycles; to look for that among all that is imported takes longer than to
+        # judge a few hundred steps.
+        gc.set_threshold(200_000)
     # Nothing multiplies matrices here, and to begin NumPy's threads takes as long as to import it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from grpo_top import defects
@@ -39,7 +45,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream, io.TextIOWrapper
         ):  # what a terminal's encoding has no bytes for is a question mark
             stream.reconfigure(errors="replace")
-    verb = arguments.pop(0) if arguments and arguments[0] in VERBS else "monitor"
     try:
         with told(), with_its_terminal():
             options = parser(verb).parse_args(arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -179,6 +178,8 @@ def over(below: Settings, above: Settings) -> Settings:
 
 
 def _read(path: Path, detectors: Mapping[str, type[Detector]], settings: Settings) -> None:
+    import tomllib  # noqa: PLC0415  most runs have no such file, and the first frame would wait for it
+
     try:
         with path.open("rb") as file:
             table = tomllib.load(file)
@@ -231,11 +232,12 @@ def _set(
     if id_ in _MAPPINGS:
         raise ConfigError(f"{origin}: names stand in a file: [{id_}] in {FILE_NAME}")
     if id_ not in detectors:
-        raise ConfigError(f"{origin}: there is no detector {id_}{_near(id_.upper(), detectors)}")
+        near = _near(id_.lower(), _TABLES) or _near(id_.upper(), detectors)
+        raise ConfigError(f"{origin}: there is no detector {id_}{near}")
     known = {entry.name: entry.meaning for entry in detectors[id_].knobs} | SHARED_KNOBS
     if knob not in known:
         raise ConfigError(
-            f"{origin}: {id_} has no knob {knob}{_near(knob, known)}; it has {', '.join(known)}"
+            f"{origin}: {id_} has no knob {knob}; it has {', '.join(known)}{_near(knob, known)}"
         )
     number = _number(value)
     if number is None:
@@ -263,7 +265,7 @@ def _take_screen(table: str, entries: object, settings: Settings, origin: str) -
     for name, value in entries.items():
         if name not in known:
             raise ConfigError(
-                f"{origin}: [{table}] has no {name}{_near(name, known)}; it has {', '.join(known)}"
+                f"{origin}: [{table}] has no {name}; it has {', '.join(known)}{_near(name, known)}"
             )
         settings.said_in[f"{table}.{name}"] = origin
         if table == "screen":
@@ -280,6 +282,8 @@ def _take_screen(table: str, entries: object, settings: Settings, origin: str) -
 
 _MAPPINGS = ("fields", "names")
 """Tables that say under which names a log has what grpo-top knows."""
+_TABLES = ("run", MEMORY, *_OF_THE_SCREEN, *_MAPPINGS)
+"""What a settings file holds beside detectors."""
 _FIELD_NAMES = (*(name for name in Rollout._fields if name != "location"), "components.NAME", "sampling.NAME")
 _SERIES_OF_MANY = re.compile(r"(?:component_mean|termination)\{.+\}")
 _SERIES = (*sorted(CANONICAL), "component_mean{NAME}", "termination{REASON}")
@@ -324,7 +328,7 @@ def _is_field(name: str) -> bool:
 def _declared(key: str, value: object, origin: str) -> Any:
     """A value of the `[run]` table as the records hold it."""
     if key not in RUN_KEYS:
-        raise ConfigError(f"{origin}: [run] has no {key}{_near(key, RUN_KEYS)}; it has {', '.join(RUN_KEYS)}")
+        raise ConfigError(f"{origin}: [run] has no {key}; it has {', '.join(RUN_KEYS)}{_near(key, RUN_KEYS)}")
     found = _RUN_FORMS[key](value)
     if found is None:
         raise ConfigError(f"{origin}: [run] {key} is not of its form; write {RUN_KEYS[key]}")
@@ -332,8 +336,8 @@ def _declared(key: str, value: object, origin: str) -> Any:
         strange = [name for name in value if normal_sampling({name: value[name]}) is None]
         if strange:
             raise ConfigError(
-                f"{origin}: [run] sampling has no {strange[0]}{_near(strange[0], SAMPLING_ORDER)}; "
-                f"it has numbers for {', '.join(SAMPLING_ORDER)}"
+                f"{origin}: [run] sampling has no {strange[0]}; it has numbers for "
+                f"{', '.join(SAMPLING_ORDER)}{_near(strange[0], SAMPLING_ORDER)}"
             )
     return found
 

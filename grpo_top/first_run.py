@@ -16,7 +16,7 @@ LOOKED_FOR = (
     "logs of TRL, verl, prime-rl, verifiers, ART, rLLM, Atropos, miles, ms-swift, tinker, NeMo-RL, SkyRL",
     "logs of AReaL, OpenRLHF and torchforge",
     "TensorBoard, W&B (offline), trackio, MLflow and SwanLab; request logs of vLLM and SGLang",
-    "JSON lines and CSV with a step and a reward; grpo-top/1, which any training loop can write",
+    "JSON lines, JSON, CSV and Parquet with a step and a reward; grpo-top/1, which any training loop can write",
 )
 _LISTED = 2_000
 """Names of a folder in which a mistyped one is looked for at most."""
@@ -64,3 +64,29 @@ def nearest(place: str) -> str | None:
         return None
     found = get_close_matches(path.name, names, n=1, cutoff=0.8)
     return str(path.parent / found[0]) if found else None
+
+
+def did_you_mean(place: str, verbs: Sequence[str]) -> str:
+    """What a place that is not there may have been meant for; empty where nothing is like it."""
+    if verb := get_close_matches(place, verbs, n=1, cutoff=0.75):
+        return f"; did you mean `grpo-top {verb[0]}`?"
+    near = None if is_url(place) else nearest(place)
+    return f"; did you mean {near}?" if near else ""
+
+
+_ADVICE = (
+    ("answers 401", "give its key in GRPO_TOP_HEADERS, or with --header @FILE"),
+    ("answers 403", "its key, in GRPO_TOP_HEADERS or from --header @FILE, must be one that may read it"),
+    ("answers 404", "look at the URL's path"),
+    ("answers 5", "look at the server's own log"),
+    ("connection refused", "look whether the server runs, and at the port"),
+    ("no such host", "look at the host's name"),
+    ("no answer for", "look whether it can be reached from this machine"),
+    ("answers nothing that is known", "known are vLLM, SGLang, Prometheus text, logs, and `grpo-top serve`"),
+)
+"""What an endpoint's error says → what to do about it."""
+
+
+def advice(error: str) -> str:
+    """What to do about an endpoint that cannot be read; empty where that is not known."""
+    return next((f"; {what}" for sign, what in _ADVICE if sign in error), "")

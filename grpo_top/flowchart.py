@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from grpo_top import numbers
+from grpo_top.measures import field_of
 from grpo_top.snapshot import WINDOW, Status
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Answer(NamedTuple):
     stage: int
     question: str
     answer: str
-    """`no`, `YES`, `watch` or `?`."""
+    """`no`, `YES`, `watch`, `?`, or `no?` where it is no as far as could be checked."""
     says: str
     """The answer in a few words with this run's numbers."""
     then: str
@@ -56,12 +57,12 @@ def _answer(snapshot: Snapshot, stage: StageState) -> Answer:
     if alarms:
         worst = max(alarms, key=lambda finding: (finding.id == snapshot.first_cause, finding.severity))
         return Answer(stage.stage, question, "YES", f"{worst.id}: {worst.summary}", _then(worst, snapshot))
-    if stage.status == Status.UNKNOWN:
+    if stage.so_far == Status.UNKNOWN:
         return Answer(stage.stage, question, "?", _unknown(snapshot, stage.stage), "")
     watched = [id_ for id_ in snapshot.watches if snapshot.tracks[id_].stage == stage.stage]
     says = ", ".join(filter(None, (_quiet(snapshot, stage.stage), _not_asked(snapshot, stage))))
     if not watched:
-        return Answer(stage.stage, question, "no", says, "")
+        return Answer(stage.stage, question, "no?" if stage.partly else "no", says, "")
     crossed = f"{', '.join(watched)} past a limit, not yet for long"
     return Answer(stage.stage, question, "watch", f"{crossed}; {says}" if says else crossed, "")
 
@@ -83,7 +84,13 @@ def _unknown(snapshot: Snapshot, stage: int) -> str:
     needs = dict.fromkeys(
         need for id_, lacks in snapshot.unknown if snapshot.tracks[id_].stage == stage for need in lacks
     )
-    return f"not logged: {', '.join(needs)}" if needs else "too few steps so far"
+    fields = ", ".join(dict.fromkeys(map(field_of, needs)))
+    if fields:
+        return f"not logged: {fields}"
+    if stage == 1 and (earned := _judged(snapshot, "BASE_SUCCESS_ZERO")) is not None:
+        rule = snapshot.run.success_rule
+        return f"what a success is, nothing says: {numbers.share(earned)} of the first rollouts earned {rule}"
+    return "too few steps so far"
 
 
 def _quiet(snapshot: Snapshot, stage: int) -> str:
@@ -122,7 +129,10 @@ _NUMBERS: dict[int, tuple[tuple[str, str, Callable[[float], str]], ...]] = {
         ("loops", "repetition_frac", numbers.share),
         ("entropy", "entropy", numbers.value),
     ),
-    5: (("parse failures", "parse_failure_rate", numbers.share), ("cut", "truncation_rate", numbers.share)),
+    5: (
+        ("parse failures", "parse_failure_rate", numbers.share),
+        ("truncated", "truncation_rate", numbers.share),
+    ),
     6: (("KL", "kl", numbers.value), ("clipped", "clip_frac", numbers.share)),
     7: (("lag", "version_lag_max", "{:.3g}".format), ("mismatch KL", "mismatch_kl", numbers.value)),
 }

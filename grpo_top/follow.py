@@ -41,15 +41,14 @@ def follow(
         monitor: what reads it.
         write, complain: take the lines for standard output and standard error.
         as_json: a JSON object a line, for programs.
-        seconds: how long; None until the run has ended.
+        seconds: how long, from when all that was there has been read; None until the run has ended.
         command: is told of each finding that begins or grows worse, from warnings up, as JSON on standard input.
     """
     newest: queue.SimpleQueue[Snapshot] = queue.SimpleQueue()
     live = LiveMonitor(monitor, newest.put)
     changes = Changes()
     told = None if command is None else Command(command, complain)
-    end = None if seconds is None else time.monotonic() + seconds
-    ended = None
+    end = ended = None
     snapshot = monitor.snapshot()
     live.start()
     try:
@@ -61,6 +60,8 @@ def follow(
                     write(_json(change, snapshot) if as_json else _line(change, snapshot.time))
                     if told is not None and _is_news(change):
                         told.tell(_json(change, snapshot).encode())
+            if end is None and seconds is not None and live.caught_up:
+                end = now + seconds
             ended = (ended or now) if snapshot.finished else None
             if (end is not None and now >= end) or (ended is not None and now - ended > AFTER_THE_END):
                 break

@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from grpo_top import defects
+from grpo_top.bundle import Bundle
 from grpo_top.completions import text_key
 from grpo_top.formats.choice import NOT_READ, is_read
 from grpo_top.formats.registry import FORMATS, choose
-from grpo_top.records import Skipped
+from grpo_top.records import Rollout, Skipped, Step
 from grpo_top.snapshot import SkippedRecord, SourceFacts
 from grpo_top.sources.access import read_head, read_range, read_whole
 from grpo_top.sources.database import MAGIC, head_of_database
@@ -23,16 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from grpo_top.bundle import Read
     from grpo_top.formats.base import Claim, Format, Reader, RunContext
-    from grpo_top.records import Location, Record, Rollout
+    from grpo_top.records import Location
     from grpo_top.sources.lines import Lines
 
 HEAD_BYTES = 64 << 10
 STANDS_STILL_SECONDS = 5.0
+WITH_STEP = (Rollout, Step)
 LAST_LINE_CUT = "its last line is not whole yet"
-PIECE_BYTES = 1 << 16
-"""Read at once: a millisecond of parsing. Larger pieces take twice the time for each byte: they leave the processor's
-cache, and the memory for them comes from the system each time."""
+PIECE_BYTES = 1 << 17
+"""Read at once: a few milliseconds of work. Larger pieces leave the processor's cache, and of smaller ones the lines
+are too few to share what parsing and taking them in costs by itself."""
 
 
 class Intake:
@@ -73,6 +76,12 @@ class Intake:
         """Set when the file was replaced by a new version of itself, whose records take the place of the old."""
         self.new_epoch = False
         """Set when a tailed file began anew; its earlier records stand until they come again."""
+        self.written_anew = False
+        """Set when what was just read shows that the file holds the run from its beginning once more: what it held
+        before is no more true."""
+        self.rotated = False
+        """Whether it began anew and went on where it had been: what it held cannot be read again."""
+        self._steps = Course()
 
     @property
     def behind(self) -> int:
@@ -90,10 +99,12 @@ class Intake:
         return self._file.size
 
     def anew(self) -> Intake:
-        """The same file, of which nothing has been read."""
+        """The same file, of which nothing has been read; this one lets go of it."""
+        if isinstance(self._file, Tail | ByteTail):
+            self._file.close()
         return Intake(self.number, self.path, self.where, self.format, self.claim, self._context)
 
-    def read(self, last: bool = False) -> list[Record] | None:
+    def read(self, last: bool = False) -> Sequence[Read] | None:
         """The records of the next slice, None where there is nothing new. `last`: the source has ended."""
         records = None
         before = self._file.state
@@ -104,6 +115,8 @@ class Intake:
             self._defect = defects.defect(self.where, error, "is not read any further")
         if self._file.state is not before:
             defects.log.info("%s is %s %s", self.path, self._file.state, self._file.note)
+        if records is not None:
+            self._follow_steps(records)
         self.quiet_looks = self.quiet_looks + 1 if records is None else 0
         self._followed = self._followed or records is None
         return records
@@ -118,7 +131,17 @@ class Intake:
                 written = min(now, self.path.stat().st_mtime)
         self.written = written if self.written is None else max(self.written, written)
 
-    def _look(self, last: bool) -> list[Record] | None:
+    def _follow_steps(self, records: Sequence[Read]) -> None:
+        """See by the steps what a new beginning of the file means."""
+        if self.new_epoch:
+            self._steps.begins_anew = True
+        if self.rewritten:
+            self.written_anew = self._steps.falls_short(records)
+            return
+        self.written_anew = self._steps.take(records)
+        self.rotated = self._steps.went_on and not self.claim.anew
+
+    def _look(self, last: bool) -> Sequence[Read] | None:
         self.rewritten = self.new_epoch = False
         if self._is_read is None:
             self._is_read = is_read(self._context, self.path)
@@ -134,12 +157,13 @@ class Intake:
         if data is None:
             return None
         if self._file.epoch != self._epoch:
-            self._epoch, self.rewritten = self._file.epoch, self.records > 0
+            self._epoch, self.rewritten = self._file.epoch, self.records + self.skipped > 0
+            self.records = self.skipped = 0
             self.reader = self.format.reader(self.path, self.claim, self._context)
         return self._count(self.reader.whole(data))
 
     def find(self, location: Location) -> Rollout | None:
-        """The rollout that lies there, with its text; OSError, EOFError or zlib.error where it cannot be read."""
+        """The rollout that lies there, with its text; OSError where it cannot be read."""
         if self.claim.feed == "database":
             return self.reader.find(self.path, location)
         offset, length = location.offset, location.length
@@ -179,30 +203,32 @@ class Intake:
         """A skipped record with the file that it is in."""
         return SkippedRecord(self.where, skipped.offset, skipped.line, skipped.reason)
 
-    def _read_lines(self, tail: Tail, last: bool) -> list[Record] | None:
+    def _read_lines(self, tail: Tail, last: bool) -> Sequence[Read] | None:
         lines = tail.read(PIECE_BYTES)
-        records: list[Record] = _too_long(tail)
+        records: list[Read] = _too_long(tail)
         if tail.epoch != self._epoch:
             self._epoch = tail.epoch
-            self.new_epoch = self.records > 0
+            self.new_epoch = self.records + self.skipped > 0
+            if self.claim.anew:
+                self.records = self.skipped = 0
             records += self.reader.end()
             self.reader = self.format.reader(self.path, self.claim, self._context)
         if lines is not None:
             self._quiet_since, self._cut = None, False
-            records += self.reader.feed(lines)
+            records += self.reader.together(lines)
         elif last or self._stands_still():
             final = self._unfinished_line(tail)
             records += _too_long(tail)
             if final is not None:
-                records += self.reader.feed(final)
+                records += self.reader.together(final)
             records += self.reader.end() if last else self.reader.idle()
-        if lines is None and not records:
+        if lines is None and not records and not self.new_epoch:
             return None
         return self._count(records)
 
-    def _read_bytes(self, tail: ByteTail, last: bool) -> list[Record] | None:
+    def _read_bytes(self, tail: ByteTail, last: bool) -> Sequence[Read] | None:
         piece = tail.read(PIECE_BYTES)
-        records: list[Record] = []
+        records: list[Read] = []
         if tail.epoch != self._epoch:
             self._epoch = tail.epoch
             self.new_epoch = self.records > 0
@@ -211,16 +237,16 @@ class Intake:
         if piece is None:
             return self._waiting(last)
         self._quiet_since = None
-        return self._count(records + self.reader.feed_bytes(piece.offset, piece.data))
+        return self._count([*records, *self.reader.feed_bytes(piece.offset, piece.data)])
 
-    def _read_store(self, store: Store, last: bool) -> list[Record] | None:
+    def _read_store(self, store: Store, last: bool) -> Sequence[Read] | None:
         records = store.look(lambda: self.reader.poll(self.path, last))
         if not records:
             return self._waiting(last)
         self._quiet_since = None
         return self._count(records)
 
-    def _waiting(self, last: bool) -> list[Record] | None:
+    def _waiting(self, last: bool) -> Sequence[Read] | None:
         """What the reader holds back for more to come, once nothing has come for a while, or nothing will."""
         records = self.reader.end() if last else []
         if not last and self._stands_still():
@@ -245,14 +271,60 @@ class Intake:
         self._cut = any(type(record) is Skipped for record in self.reader.fresh().feed(final))
         return None if self._cut else final
 
-    def _count(self, records: list[Record]) -> list[Record]:
-        skipped = list(map(type, records)).count(Skipped)
+    def _count(self, read: Sequence[Read]) -> Sequence[Read]:
+        kinds = list(map(type, read))
+        skipped = kinds.count(Skipped)
         self.skipped += skipped
-        self.records += len(records) - skipped
-        return records
+        self.records += len(read) - skipped
+        if Bundle in kinds:
+            self.records += sum(len(one) - 1 for one in read if type(one) is Bundle)
+        return read
 
 
-def _too_long(tail: Tail) -> list[Record]:
+class Course:
+    """How the steps of one file go."""
+
+    def __init__(self) -> None:
+        self.begins_anew = False
+        """The file has begun anew, and its first step since is not known yet."""
+        self.went_on = False
+        """It has begun anew with a later step than that with which it first began."""
+        self._first: int | None = None
+        self._newest: int | None = None
+
+    def take(self, read: Sequence[Read]) -> bool:
+        """Take in what came next of a file; whether it is the first of a file that begins where it first began."""
+        newest = next((steps[-1] for one in reversed(read) if (steps := _steps(one))), None)
+        if newest is None:
+            return False
+        again = False
+        if self._first is None or self.begins_anew:
+            first = next(steps[0] for one in read if (steps := _steps(one)))
+            if self._first is None:
+                self._first = first
+            elif first > self._first:
+                self.went_on = True
+            else:
+                again = self._first < (self._newest or 0)
+            self.begins_anew = False
+        self._newest = newest
+        return again
+
+    def falls_short(self, read: Sequence[Read]) -> bool:
+        """Take in the whole of a file that was rewritten; whether it ends before the step that it had reached."""
+        before = self._newest
+        self._newest = max((max(steps) for one in read if (steps := _steps(one))), default=None)
+        return before is not None and self._newest is not None and self._newest < before
+
+
+def _steps(one: Read) -> Sequence[int]:
+    """The steps that it is of, in order."""
+    if type(one) is Bundle:
+        return one.steps
+    return (one.step,) if isinstance(one, WITH_STEP) else ()
+
+
+def _too_long(tail: Tail) -> list[Read]:
     """The lines that were let go since the last call."""
     return [
         Skipped(f"line of {long.length:,} bytes, longer than is read", long.offset)

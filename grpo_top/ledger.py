@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from itertools import chain
-from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from grpo_top.batch import Batch
 from grpo_top.bound import Bound
+from grpo_top.bundle import bundled
 from grpo_top.declared import RunStates
 from grpo_top.detectors import ALL
 from grpo_top.encode import SPLIT_EVAL, SPLIT_REQUEST, SPLIT_TRAIN, SPLIT_UNSURE
@@ -24,9 +24,10 @@ from grpo_top.history import History
 from grpo_top.measure import measure
 from grpo_top.pace import StepPace
 from grpo_top.records import EVAL, REQUEST, Rollout
-from grpo_top.samplers import Samplers
+from grpo_top.samplers import NO_SERVERS, Samplers
 from grpo_top.table import ROLLOUTS, SAMPLERS, TRAINER, StepTable
 from grpo_top.trainer_metrics import TrainerMetrics
+from grpo_top.unreadable import Unreadable
 from grpo_top.verdicts import Judge
 
 if TYPE_CHECKING:
@@ -41,13 +42,10 @@ if TYPE_CHECKING:
 
 Noted = TypeVar("Noted")
 
-KEPT_SKIPPED = 100
 LONGEST_GAP = 25
 """A trainer's row stands for at most this many optimizer steps."""
 DISAGREES = 1e-3
 """Relative difference of a component's mean from the trainer's by which rollouts are seen not to be the step's own."""
-
-_STEP_AND_SPLIT = attrgetter("step", "split")
 
 _OF_ANY_FRAMEWORK = ("grpo-top", "native", "console", "trl", *(tracker.name for tracker in TRACKERS))
 """Formats whose words are those of the run's own framework; TRL's files are also written by what builds on it."""
@@ -65,8 +63,7 @@ class Ledger:
         self._runs = RunStates(settings.run)
         detectors = [detector for detector in ALL if settings.enabled(detector.id)]
         self.judge = Judge(detectors, {detector.id: settings.values(detector.id) for detector in detectors})
-        self.skipped: list[SkippedRecord] = []
-        self.skipped_count = 0
+        self.unreadable = Unreadable()
         self.last_record_time: float | None = None
         self.version = 0
         """Grows with every change."""
@@ -76,7 +73,6 @@ class Ledger:
         """Step → the highest rank that its trainer's numbers came with."""
         self._changes: dict[int, list[RunChange]] = defaultdict(list)
         self._restarts: dict[int, int] = {}
-        self._unreadable: dict[int, int] = defaultdict(int)
         self._dirty: int | None = None
         """The earliest step about which something changed since it was judged, where it was."""
         self._open_end: int | None = None
@@ -105,7 +101,10 @@ class Ledger:
         """As `add_rollouts`, of several sources: each part's rollouts, source and writer."""
         self.version += 1
         row = self.history.length
-        if not (parts := self.bound.in_time(parts)):
+        parts = self.bound.in_time(
+            [(bundled(rollouts), source, writer) for rollouts, source, writer in parts if rollouts]
+        )
+        if not parts:
             return
         self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
         for rollouts, _, writer in parts:
@@ -115,7 +114,8 @@ class Ledger:
 
     def _count(self, rollouts: Sequence[Rollout], writer: str) -> None:
         """Note which steps the rollouts of one writer belong to."""
-        touched = Counter(map(_STEP_AND_SPLIT, rollouts))
+        bundle = bundled(rollouts)
+        touched = _counted(bundle.steps, bundle.column("split"))
         counts: dict[int, int] = defaultdict(int)
         for (step, split), count in touched.items():
             if split == EVAL:
@@ -219,20 +219,23 @@ class Ledger:
             self._mark(since)
 
     def add_skipped(self, record: SkippedRecord) -> None:
-        """Count a record that could not be read, and keep the first of them."""
+        """Count a record that could not be read."""
         self.version += 1
-        self.skipped_count += 1
-        at = 0 if self._newest is None else self._newest
-        self._unreadable[at] += 1
-        self._mark(at)
-        if len(self.skipped) < KEPT_SKIPPED:
-            self.skipped.append(record)
+        self._mark(self.unreadable.add(record, 0 if self._newest is None else self._newest))
 
-    def forget(self, source: int) -> None:
-        """Let a source's rollouts fall, since its file was rewritten."""
+    def note_restart(self, step: int, reached: int) -> None:
+        """Note that the run went back to `step`, having reached a later one."""
+        self.version += 1
+        self._restarts.setdefault(step, reached)
+        self._mark(step)
+
+    def forget(self, source: int, where: str) -> None:
+        """Let a source's rollouts and what could not be read of it fall, since its file was rewritten."""
         self._eval_series = None
         for step in self.history.forget(source):
             self._mark(step)
+        if (since := self.unreadable.forget(where)) is not None:
+            self._mark(since)
 
     def judge_finished(self, ended: bool = False) -> None:
         """Judge the steps that are finished by now, and again those about which something came late."""
@@ -262,7 +265,7 @@ class Ledger:
         finished = self._pace.take_finished(ended)
         reached, dirty = self.judge.state.step, self._dirty
         end = self._open_end
-        if end is not None and int(self.table.steps[-1]) > end and self.evals.any_after(end):
+        if end is not None and (self.table.last or 0) > end and self.evals.any_after(end):
             dirty = end if dirty is None else min(end, dirty)
         self._dirty = None
         if reached is not None and dirty is not None and dirty <= reached:
@@ -277,8 +280,26 @@ class Ledger:
         reached = self.judge.state.step
         start = 0 if reached is None else int(np.searchsorted(steps, reached, side="right"))
         todo = steps[start : int(np.searchsorted(steps, last, side="right"))].tolist()
-        for more, step in zip(range(len(todo) - 1, -1, -1), todo, strict=True):
-            self.judge.observe(self._facts(step), more)
+        while todo:
+            together = self._together(todo)
+            todo = todo[len(together) :]
+            self.judge.observe_together(together, len(todo))
+
+    def _together(self, todo: Sequence[int]) -> list[StepFacts]:
+        """The first of some steps, as many as can be judged together: a step with rollouts is judged alone.
+
+        Its arrays fill the processor's cache, and with it the range of rewards grows that each step is judged by.
+        """
+        found: list[StepFacts] = []
+        previous = self.judge.state.step
+        for step in todo[: self.judge.room(len(todo))]:
+            if found and step in self.history.steps:
+                break
+            found.append(self._facts(step, previous))
+            previous = step
+            if found[-1].batch is not None:
+                break
+        return found
 
     @property
     def finished(self) -> bool:
@@ -311,7 +332,8 @@ class Ledger:
             self._eval_series = self.evals.series(self._eval_reward)
         return self._eval_series
 
-    def _facts(self, step: int) -> StepFacts:
+    def _facts(self, step: int, previous: int | None) -> StepFacts:
+        """A step as the detectors see it; `previous` is the one that they see before it."""
         state, run = self.judge.state, self._runs.at(step)
         requests = self._batch(step, SPLIT_REQUEST)
         batch = self._batch(step, SPLIT_TRAIN) or requests
@@ -326,28 +348,32 @@ class Ledger:
             if run.some_rollouts:  # a few of them say less of the step than the trainer does
                 measured = {name: value for name, value in measured.items() if name not in trainer}
             self.table.set(step, ROLLOUTS, measured)
-        servers = self.samplers.at(step, state.step).beside(trainer.keys() | measured.keys())
-        if servers.all:
-            self.table.clear(step, SAMPLERS)
-            self.table.set(step, SAMPLERS, servers.series)
+        servers = NO_SERVERS
+        if len(self.samplers):
+            servers = self.samplers.at(step, previous).beside(trainer.keys() | measured.keys())
+            if servers.all:
+                self.table.clear(step, SAMPLERS)
+                self.table.set(step, SAMPLERS, servers.series)
         values = {**servers.series, **trainer, **measured}
         gaps: dict[str, int] = {}
-        for name in trainer.keys() - measured.keys():
-            before = state.last_seen.get(name)
-            gap = step - before if before is not None else (step if step <= LONGEST_GAP else 1)
-            state.last_seen[name] = step
-            if gap > 1:
-                gaps[name] = min(gap, LONGEST_GAP)
-        previous = state.step
-        last_known = int(self.table.steps[-1]) == step
+        last_seen = state.last_seen
+        for name in trainer:
+            if name not in measured:
+                before = last_seen.get(name)
+                gap = step - before if before is not None else (step if step <= LONGEST_GAP else 1)
+                last_seen[name] = step
+                if gap > 1:
+                    gaps[name] = min(gap, LONGEST_GAP)
+        finite = _finite(values)
+        last_known = self.table.last == step
         self._open_end = step if last_known else None
         return StepFacts(
             step=step,
             run=run,
             scale=state.scale,
-            values={name: value for name, value in values.items() if math.isfinite(value)},
-            nonfinite=tuple(name for name, value in values.items() if not math.isfinite(value)),
-            trainer={name: value for name, value in trainer.items() if math.isfinite(value)},
+            values=finite,
+            nonfinite=() if finite is values else tuple(name for name in values if name not in finite),
+            trainer=_finite(trainer),
             gaps=gaps,
             batch=batch,
             eval_batch=self._evaluated_since(previous, step),
@@ -356,10 +382,12 @@ class Ledger:
             evals=self.evals.between(previous, None if last_known else step, self._eval_reward),
             changes=tuple(chain.from_iterable(_since(self._changes, previous, step))),
             restarted_from=self._restarted_from(step),
-            unreadable=sum(_since(self._unreadable, previous, step)),
+            unreadable=sum(_since(self.unreadable.by_step, previous, step)),
         )
 
     def _batch(self, step: int, split: int) -> Batch | None:
+        if step not in self.history.steps:
+            return None
         rows = self.history.rows_of(step)
         if not len(rows):
             return None
@@ -426,6 +454,20 @@ class Ledger:
 
     def _framework(self, format_name: str) -> str | None:
         return self.run.framework if format_name in _OF_ANY_FRAMEWORK else format_name
+
+
+def _finite(values: dict[str, float]) -> dict[str, float]:
+    """Those that are finite numbers; mostly all of them, which their sum tells."""
+    if math.isfinite(sum(values.values())):
+        return values
+    return {name: value for name, value in values.items() if math.isfinite(value)}
+
+
+def _counted(steps: Sequence[int], splits: Sequence[str | None]) -> Mapping[tuple[int, str | None], int]:
+    """How many rollouts each step has in each split."""
+    if splits.count(splits[0]) == len(splits):
+        return {(step, splits[0]): count for step, count in Counter(steps).items()}
+    return Counter(zip(steps, splits, strict=True))
 
 
 def _since(by_step: Mapping[int, Noted], previous: int | None, step: int) -> list[Noted]:

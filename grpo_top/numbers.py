@@ -99,6 +99,20 @@ def seconds(number: float | None) -> str:
     return f"{sign}{days:,} d {hours} h" if hours else f"{sign}{days:,} d"
 
 
+def pace(number: float | None) -> str:
+    """How long something takes that is compared with itself, such as a step: `0.08 s`, `61 s`, `245 s`, `12.4 m`."""
+    if (odd := _odd(number)) is not None or number is None:
+        return odd or UNKNOWN
+    if abs(number) < 59.5:
+        return seconds(number)
+    sign = MINUS if number < 0 else ""
+    size = abs(number)
+    if size < 999.5:
+        return f"{sign}{size:.0f} s"
+    minutes = size / 60
+    return f"{sign}{minutes:.1f} m" if minutes < 99.95 else f"{sign}{minutes / 60:,.1f} h"
+
+
 def change(difference: float | None, share: bool = False, decimals: int | None = None) -> str:
     """A difference with its sign: `+0.021`, `−0.01`, shares in points `+5pt`, `0` for what rounds to it.
 

@@ -1,34 +1,92 @@
-"""A detector's page as text: what `explain` prints and the screen shows."""
+"""Pages as text: what `explain` prints and the screen shows."""
 
 from __future__ import annotations
 
-from textwrap import fill
+from difflib import get_close_matches
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
+from grpo_top.detectors import ALL, BY_ID, find
+from grpo_top.page_links import links
 from grpo_top.snapshot import STAGES
+from grpo_top.topics import TOPICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from grpo_top.config import Settings
     from grpo_top.detectors.base import Detector
+    from grpo_top.topics import Topic
 
-WIDTH = 96
+WIDTH = 80
+
+
+def fill(text: str, width: int, initial_indent: str = "", subsequent_indent: str = "") -> str:
+    """A paragraph in lines of `width` cells; words keep their hyphens."""
+    wrapper = TextWrapper(
+        width,
+        initial_indent=initial_indent,
+        subsequent_indent=subsequent_indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    return wrapper.fill(text)
+
+
+def explained(name: str, settings: Settings) -> str:
+    """The page of a detector or a topic, however its name is written; ValueError that names the nearest."""
+    wanted = name.strip().lower()
+    if wanted in TOPICS:
+        return topic_page(TOPICS[wanted])
+    try:
+        return page(find(name), settings)
+    except ValueError as error:
+        told, _, near = str(error).partition("; ")
+        raise ValueError(f"{told}; {_where_else(wanted, near)}") from error
+
+
+def _where_else(words: str, near: str) -> str:
+    """The nearest name, or the pages that speak of these words where they are none, or the lists."""
+    if topic := get_close_matches(words, TOPICS, n=1, cutoff=0.7):
+        return f"did you mean {topic[0]}?"
+    is_name = words.replace("_", "").replace("-", "").isalpha()
+    if (speak := [one.id for one in ALL if words and words in _said(one)]) and not (is_name and near):
+        return f"it is spoken of in {', '.join(speak[:3])}"
+    return near or "`grpo-top explain` lists all, `grpo-top explain symptoms` says which fits what you see"
+
+
+def _said(detector: type[Detector]) -> str:
+    return " ".join(f"{detector.page.what} {detector.page.looks_like}".split()).lower()
 
 
 def listing(detectors: Iterable[type[Detector]]) -> str:
-    """Every detector in triage order, under the question of its stage."""
+    """Every detector in triage order, under the question of its stage; then the topics."""
     by_stage: dict[int, list[type[Detector]]] = {}
     for detector in detectors:
         by_stage.setdefault(detector.stage, []).append(detector)
     lines = []
     for stage, of_stage in sorted(by_stage.items()):
         name, question = STAGES[stage]
-        lines.append(f"{stage} {name}: {question}")
+        lines.append(fill(f"{stage} {name}: {question}", WIDTH, subsequent_indent="  "))
         lines += [
-            f"  {detector.id:<25} {detector.severity.word:<5} {_first_sentence(detector.page.what)}"
+            _in_list(f"{detector.id:<24} {detector.severity.word:<4}", _first_sentence(detector.page.what))
             for detector in of_stage
         ]
+    lines.append("topics")
+    lines += [_in_list(f"{topic.name:<29}", topic.what) for topic in TOPICS.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _in_list(name: str, what: str) -> str:
+    return fill(what, WIDTH, initial_indent=f"  {name} ", subsequent_indent=" " * 32)
+
+
+def topic_page(topic: Topic, width: int = WIDTH) -> str:
+    """A topic's page in lines of `width` cells."""
+    lines = [topic.name, fill(topic.what, width)]
+    for part in topic.parts:
+        lines += ["", fill(part.heading, width, subsequent_indent="  ")]
+        lines += [fill(line, width, initial_indent="  ", subsequent_indent="    ") for line in part.lines]
     return "\n".join(lines) + "\n"
 
 
@@ -61,10 +119,10 @@ _FIELDS = {
     "task": "task or prompt, of held-out rollouts too",
     "termination": "termination or finish reason",
     "trainer_version": "trainer version",
-    "truncation_rate": "finish reason, or the share that is cut",
+    "truncation_rate": "finish reason, or the share that is truncated",
     "verifier_error_rate": "verifier errors",
     "version_lag_max": "policy and trainer version, or lag",
-    "zero_variance_group_frac": "rewards by group, or the share of flat groups",
+    "zero_variance_group_frac": "rewards by group, or the zero-variance share",
 }
 """A series that a detector needs → what of the log gives it, for a reader who does not know the series."""
 
@@ -109,9 +167,28 @@ def _page(detector: type[Detector], settings: Settings, width: int) -> Iterator[
     yield ""
     yield "Often mistaken for"
     yield _paragraph(what.mistaken_for, width)
-    if what.related:
-        yield ""
-        yield fill(f"Related: {', '.join(what.related)}", width, subsequent_indent="  ")
+    yield ""
+    yield "Read next"
+    yield from _links(detector, width)
+
+
+def _links(detector: type[Detector], width: int) -> Iterator[str]:
+    to = links(detector)
+    near = BY_ID[to.read_next]
+    why = ", which may be its cause" if near.id in to.causes else ""
+    yield fill(
+        f"`grpo-top explain {near.id}`{why}: {_first_sentence(near.page.what)}",
+        width,
+        initial_indent="  ",
+        subsequent_indent="  ",
+    )
+    for label, ids in (
+        ("may follow from", to.causes),
+        ("may lead to", to.effects),
+        ("related", to.related),
+    ):
+        if ids:
+            yield fill(", ".join(ids), width, initial_indent=f"  {label:<16}", subsequent_indent=" " * 18)
 
 
 def _knobs(detector: type[Detector], settings: Settings, width: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ _PART_WORDS = frozenset(
     for words in (
         # what is in it
         "rollout rollouts completion completions trajectory trajectories trace traces episode episodes",
-        "sample samples generation generations response responses request requests result results",
+        "sample samples generation generations generated response responses request requests result results",
         "metric metrics log logs logging console stdout stderr dump dumps dumped table tables media data",
         "record records summary summaries event events reward rewards score scores export exports",
         "file files config configs resolved dashboard column columns inbox",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from grpo_top.trl_callback import GrpoTopCallback as GrpoTopCallback  # noqa: PLC0414  see `__getattr__`
+
 SCHEMA = "grpo-top/1"
 Number = float | int
 
@@ -188,7 +190,7 @@ class RolloutLogger:
             "time": time.time(),
         }
         if verifier_raw is not None or verifier_error is not None:
-            record["verifier"] = {"raw": verifier_raw, "error": verifier_error}
+            record["verifier"] = _known({"raw": verifier_raw, "error": verifier_error})
         if logprobs_sampler is not None or logprobs_trainer is not None:
             record["logprobs"] = _known(
                 {"sampler": logprobs_sampler, "trainer": logprobs_trainer, "tokens": tokens}
@@ -250,11 +252,12 @@ def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _line(record: dict[str, Any]) -> bytes:
     """One line. Numbers that are not finite and halves of surrogate pairs, which orjson has no way to write, take the
-    slower way: they must not turn into null, which means unknown.
+    slower way: they must not turn into null, which means unknown. A line without a null holds no such number.
     """
     try:
-        if _finite(record):
-            return orjson.dumps(record, _plain, _OPTIONS)
+        line = orjson.dumps(record, _plain, _OPTIONS)
+        if b"null" not in line or _finite(record):
+            return line
     except TypeError:
         pass
     return json.dumps(record, default=_plain).encode() + b"\n"

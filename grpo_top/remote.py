@@ -18,7 +18,7 @@ from grpo_top.records import Skipped
 from grpo_top.snapshot import SkippedRecord, SourceFacts
 from grpo_top.sources.feed import NoAnswer
 from grpo_top.sources.urls import server_of
-from grpo_top.wire_records import SCHEMA, BeginsAgain, Piece, PieceReader, Source, stand_in
+from grpo_top.wire_records import SCHEMA, BeginsAgain, LetGo, Piece, PieceReader, Source, stand_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,6 +64,8 @@ class Beat(NamedTuple):
     """State by `source`, of those where it changed."""
     left_out: Sequence[str] | None
     """None: as before."""
+    past: int | None = None
+    """How far the lines were read that stand for what was let go; None where the log itself was."""
 
     @property
     def caught_up(self) -> bool:
@@ -102,7 +104,7 @@ class RunWatcher(Watcher):
         self._log: str | None = None
         self._whole = False
         """The log is one that ends."""
-        self._offset = self._revision = 0
+        self._offset = self._past = self._revision = 0
         self._given = 0
         self.taken = 0
         """Answers that were handed over, and that were taken up: the next one is not asked for far ahead."""
@@ -121,6 +123,7 @@ class RunWatcher(Watcher):
             asked = {
                 "log": self._log,
                 "offset": str(self._offset),
+                "past": str(self._past),
                 "since": str(self._revision),
                 "wait": "5",
             }
@@ -132,7 +135,7 @@ class RunWatcher(Watcher):
             # Pieces take the way of records: whoever takes them knows what this watcher gives.
             await give(cast("list[Record]", [*pieces, beat]))
             self._given += 1
-            self._offset, self._revision = beat.offset, beat.revision
+            self._offset, self._past, self._revision = beat.offset, beat.past or 0, beat.revision
             self.ended = beat.ended and beat.caught_up
             if beat.caught_up and not self._whole:
                 give.caught_up()
@@ -158,7 +161,7 @@ class RunWatcher(Watcher):
     async def _leave(self, give: Give) -> None:
         """Begin anew, with another log."""
         if self._log is not None:
-            self._log, self._offset, self._revision = None, 0, 0
+            self._log, self._offset, self._past, self._revision = None, 0, 0, 0
             await give([], anew=True)
 
     async def _which_log(self, client: Client) -> tuple[str, Begins]:
@@ -173,7 +176,7 @@ class RunWatcher(Watcher):
         *lines, last = body.removesuffix(b"\n").split(b"\n")
         beat = _beat(last)
         size = sum(map(len, lines)) + len(lines)
-        if beat.offset != self._offset + size:
+        if size != (beat.offset - self._offset if beat.past is None else beat.past - self._past):
             raise NoAnswer("an answer with something missing")
         pieces: list[Piece] = []
         for line in lines:
@@ -210,6 +213,7 @@ def _beat(line: bytes) -> Beat:
         number(raw.get("reading")),
         [state for state in sources if isinstance(state, Mapping)] if isinstance(sources, list) else [],
         [line for line in left_out if isinstance(line, str)] if isinstance(left_out, list) else None,
+        integer(raw.get("past")),
     )
 
 
@@ -305,6 +309,8 @@ class RemoteRun:
         self.left_out: tuple[str, ...] = ()
         self.changes = 0
         """Grows when the state of a source is another one."""
+        self.let_go = 0
+        """Rollouts that had been let go there before they were asked for."""
         self._endpoint = endpoint
         self._watcher = watcher
 
@@ -332,6 +338,10 @@ class RemoteRun:
                 self._watcher.taken += 1
                 self._told(piece)
             if not isinstance(piece, Piece) or isinstance(piece.what, Source):
+                continue
+            if isinstance(piece.what, LetGo):
+                self.let_go += piece.what.rollouts
+                self.changes += 1
                 continue
             of = self.parts.get(piece.source)
             if of is None:

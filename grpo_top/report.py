@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from textwrap import wrap
+from textwrap import wrap as wrap_text
 from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.registry import named
@@ -75,7 +75,8 @@ def check_object(
             {
                 "stage": stage.stage,
                 "name": stage.name,
-                "status": stage.status.word if stage.status != Status.INFO else "ok",
+                "status": _word(stage.status),
+                "so_far": _word(stage.so_far),
                 "findings": list(stage.findings),
                 "unknown": list(stage.unknown),
             }
@@ -177,6 +178,13 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def wrap(text: str, width: int, subsequent_indent: str) -> list[str]:
+    """Lines of `width` cells; an option keeps its hyphens."""
+    return wrap_text(
+        text, width, subsequent_indent=subsequent_indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
 def inspect_text(snapshot: Snapshot) -> str:
     """What was found where: sources, formats, records, what is there to judge by and what is missing."""
     lines = ["sources"]
@@ -188,7 +196,8 @@ def inspect_text(snapshot: Snapshot) -> str:
         formats = dict.fromkeys(source.format for source in snapshot.sources)
         own = [snapshot.run.framework] if snapshot.run.framework in formats else formats
         hints = dict.fromkeys(named(name).rollouts_hint for name in own if name)
-        lines += [f"  no training rollouts: {hint}" for hint in hints if hint]
+        for hint in filter(None, hints):
+            lines += wrap(f"  no training rollouts: {hint}", 110, subsequent_indent="    ")
     lines += ["", "run"]
     lines += [safe(f"  {line}") for line in _run_lines(snapshot)]
     lines += ["", "the ten things to log"]
@@ -204,6 +213,11 @@ def inspect_text(snapshot: Snapshot) -> str:
     lines += ["", "series"]
     lines += [safe(f"  {line}") for line in _series_lines(snapshot)]
     return "\n".join(lines) + "\n"
+
+
+def _word(status: Status) -> str:
+    """A stage's word: a remark leaves it well."""
+    return "ok" if status == Status.INFO else status.word
 
 
 _FIELDS = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import TYPE_CHECKING
 
 from grpo_top.encode import completion_of
@@ -45,7 +44,7 @@ def raw_row(history: History, intakes: Sequence[Intake | Endpoint | Part], row: 
     of = intakes[source]
     try:
         return of.raw(Location(*place)) if isinstance(of, Intake) else None
-    except (OSError, EOFError, zlib.error):
+    except OSError:
         return None
 
 
@@ -64,8 +63,8 @@ def find_again(intake: Intake | Endpoint | Part, location: Location, step: int, 
     """The rollout that lay there, or in a few words why it cannot be had."""
     try:
         found = intake.find(location)
-    except (OSError, EOFError, zlib.error) as error:
-        return str(getattr(error, "strerror", None) or error)
+    except Exception as error:  # whatever lies there by now, it is not what was read
+        return str(getattr(error, "strerror", None) or error or type(error).__name__)
     if found is None or not _is_the_same(intake, found, step, text):
         if isinstance(intake, Intake) and _lies_past_the_end(intake, location):
             return f"shrunk since, it lay at offset {location.offset}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from grpo_top.bundle import one_by_one
 from grpo_top.intake import Intake
 from grpo_top.reading import Reading
 from grpo_top.records import EVAL, REQUEST, Rollout, Step
@@ -13,8 +14,8 @@ from grpo_top.text import safe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from grpo_top.bundle import Read
     from grpo_top.endpoints import Endpoint
-    from grpo_top.records import Record
     from grpo_top.remote import Part
     from grpo_top.runs import FoundRun, Runs
 
@@ -60,8 +61,8 @@ class _Glance(Reading):
         """The trainer, where its files say so."""
         return self._context.framework
 
-    def _take(self, intake: Intake | Endpoint | Part, records: list[Record]) -> None:  # noqa: ARG002
-        for record in records:
+    def _take(self, intake: Intake | Endpoint | Part, records: Sequence[Read]) -> None:  # noqa: ARG002
+        for record in one_by_one(records):
             if isinstance(record, Rollout) and record.split in (EVAL, REQUEST):
                 continue
             if isinstance(record, Step | Rollout) and record.step > (self.last_step or -1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from bisect import bisect_right
 from contextlib import contextmanager
 from itertools import pairwise
@@ -36,7 +35,7 @@ PORTION = 20_000
 """Rows that are gone through before older ones are, whichever files they lie in."""
 TOGETHER = 200
 """Rollouts that are handed over at once."""
-_ERRORS = (OSError, EOFError, zlib.error)
+_ERRORS = (OSError, EOFError)
 
 
 class Literal(NamedTuple):

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from grpo_top.bundle import one_by_one
 from grpo_top.records import Eval, Rollout, Skipped, Step
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from grpo_top.bundle import Read
     from grpo_top.records import Record
 
 
@@ -22,11 +26,11 @@ class Since:
         self._before: set[int] = set()
         """Sources whose last record with a step lay before."""
 
-    def kept(self, source: int, records: list[Record]) -> list[Record]:
+    def kept(self, source: int, read: Iterable[Read]) -> list[Record]:
         """What is left of a source's next records."""
         found: list[Record] = []
         before = source in self._before
-        for record in records:
+        for record in one_by_one(read):
             if isinstance(record, Rollout | Step | Eval):
                 before = record.step < self.step
             if not (before and isinstance(record, Rollout | Step | Eval | Skipped)):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from grpo_top.status import Status as Status  # noqa: PLC0414, TC001  part of this picture
+from grpo_top.status import Status as Status  # noqa: PLC0414  part of this picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,6 +36,9 @@ STAGES: tuple[tuple[str, str], ...] = (
     ("held-out", "does held-out improve too?"),
 )
 """Triage stages in the order of cause: name and the question that each asks."""
+
+QUIET = (Status.OK, Status.INFO)
+"""How a stage stands that is well: a remark is no alarm."""
 
 WINDOW = 20
 """W: the late window in steps that most rules judge and every panel shows as `20 steps`."""
@@ -193,10 +196,18 @@ class StageState:
     stage: int
     name: str
     status: Status
+    """Never OK where a check that could raise an alarm was not made: it is UNKNOWN then, unless another one speaks."""
     findings: tuple[str, ...]
     """Ids of its active findings."""
     unknown: tuple[str, ...] = ()
-    """Ids of its detectors that could not judge, for lack of data or of steps: an `ok` says nothing of them."""
+    """Ids of its detectors that could not judge, for lack of data or of steps."""
+    so_far: Status = Status.UNKNOWN
+    """The worst of those that could."""
+
+    @property
+    def partly(self) -> bool:
+        """Whether it is well as far as it was checked, and not all of it was."""
+        return self.status == Status.UNKNOWN != self.so_far
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +223,8 @@ class DetectorTrack:
     threshold: float | None
     needs: tuple[str, ...]
     """Series that it lacks, where it is unknown for that reason."""
+    expected: bool = True
+    """Whether its stage is well only where it could judge: not where it can only remark, or lacks what no log holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,6 +377,10 @@ class Snapshot:
     """The trainer's numbers that are read as no series, under its own names."""
     defects: tuple[str, ...] = ()
     """Detectors that failed themselves and are switched off, one line each; a source's is in its note."""
+    epoch: int = 0
+    """How often all was read again from its beginning: rows of another epoch are other rollouts."""
+    let_go: int = 0
+    """Rollouts that the grpo-top which serves the run had let go before they were asked for."""
     samplers: tuple[SamplerFacts, ...] = ()
     """Inference servers that are looked at, in the order in which they were named."""
     fleet: tuple[FleetSeries, ...] = ()

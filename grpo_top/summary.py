@@ -46,14 +46,15 @@ def _progress(snapshot: Snapshot) -> Iterator[str]:
     if run.total_steps:
         yield f"step {numbers.part_of(run.last_step, run.total_steps)}"
     else:
-        yield f"steps {numbers.span(run.first_step or 0, run.last_step)}"
+        several = "s" if run.first_step != run.last_step else ""
+        yield f"step{several} {numbers.span(run.first_step or 0, run.last_step)}"
     if run.since is not None:
         yield f"from step {run.since} on alone, as --since says"
     if run.rollouts:
-        yield f"{numbers.count(run.rollouts)} rollouts in {numbers.count(run.groups)} groups"
+        yield f"{_several(run.rollouts, 'rollout')} in {_several(run.groups, 'group')}"
     yield _several(run.evals, "evaluation")
     if run.step_seconds is not None:
-        yield f"{numbers.seconds(run.step_seconds)} a step"
+        yield f"{numbers.pace(run.step_seconds)} a step"
         if run.total_steps and run.total_steps > run.last_step:
             yield f"ETA {numbers.seconds(run.step_seconds * (run.total_steps - run.last_step))}"
 

@@ -14,6 +14,7 @@ from grpo_top.config import Settings, as_table
 from grpo_top.server import DEFAULT, Guard, Limits
 from grpo_top.service import Service
 from grpo_top.sources.http import Network
+from grpo_top.spool import LIMIT
 from grpo_top.spooled_run import SpooledRun
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ class Served:
     """A service on a thread of its own."""
 
     def __init__(
-        self, where: Path | str, guard: Guard, limits: Limits, port: int, settings: Settings
+        self, where: Path | str, guard: Guard, limits: Limits, port: int, settings: Settings, spool: int
     ) -> None:
         self.port = port
+        self._spool = spool
         self._where, self._guard, self._limits, self._settings = where, guard, limits, settings
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
@@ -75,7 +77,7 @@ class Served:
             offset, since = beat["offset"], beat["revision"]
             if offset == beat["size"] and (beat["ended"] or (not lines and len(found) >= at_least)):
                 return found
-        raise AssertionError(f"only {len(found)} lines came")
+        raise AssertionError(f"only these lines came: {[line.get('kind') for line in found]}")
 
     def close(self) -> None:
         if not self._loop.is_closed():
@@ -86,7 +88,7 @@ class Served:
     async def _main(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         service = Service(
-            lambda live: SpooledRun([str(self._where)], network=Network),
+            lambda live: SpooledRun([str(self._where)], network=Network, limit=self._spool),
             self._guard,
             self._limits,
             wait=0.1,
@@ -105,9 +107,10 @@ def served(
     limits: Limits = DEFAULT,
     port: int = 0,
     settings: Settings | None = None,
+    spool: int = LIMIT,
 ) -> Iterator[Served]:
     """A service for as long as the block lasts."""
-    service = Served(where, guard, limits, port, settings or Settings())
+    service = Served(where, guard, limits, port, settings or Settings(), spool)
     try:
         yield service
     finally:

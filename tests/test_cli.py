@@ -112,27 +112,59 @@ def test_nothing_readable_is_one_line_on_standard_error_and_status_2(
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "hint"),
     [
-        ["check", "--set", "NO_SUCH.knob=1", "."],
-        ["check", "--format", "nonsense", "."],
-        ["explain", "DEGENERATE_GROUP"],
-        ["demo", "--fault", "helthy"],
+        ("check --set NO_SUCH.knob=1 .", "there is no detector NO_SUCH"),
+        ("check --set DEGENERATE_GROUPS.treshold=1 .", "did you mean threshold?"),
+        ("check --config unknown.toml .", "unknown.toml: there is no detector RUN; did you mean run?"),
+        ("check --config broken.toml .", "broken.toml: "),
+        ("check --format nonsense .", "no format is called 'nonsense'; there are: "),
+        ("check --nonsense", "there is no option --nonsense"),
+        ("check --jsn", "did you mean --json?"),
+        ("check --fail-on always", "choose from 'warn', 'fail', 'never'"),
+        ("check --follow --for long", "long is no number above 0"),
+        ("check --for 5 .", "--for goes with --follow"),
+        ("check --on-finding true .", "--on-finding goes with --follow"),
+        ("check --series .", "--series goes with --json"),
+        ("check --since yesterday .", "yesterday is no step"),
+        ("check log.jsnl", "log.jsnl: no such file, directory or URL; did you mean log.jsonl?"),
+        ("check . log.jsnl", "log.jsnl: no such file, directory or URL; did you mean log.jsonl?"),
+        ("chekc .", "did you mean `grpo-top check`?"),
+        ("check http://[1", "http://…: Invalid IPv6 URL"),
+        ("check http://127.0.0.1:1/x", "connection refused; look whether the server runs"),
+        ("explain DEGENERATE_GROUP", "did you mean DEGENERATE_GROUPS?"),
+        ("explain 0it", "it is spoken of in NO_TRAINABLE_GROUPS"),
+        ("demo --fault helthy", "the recordings are healthy"),
+        ("demo --speed 0", "0 is no number above 0"),
+        ("serve --port 99999 .", "99999 is no port"),
+        ("serve --token-file nothing .", "--token-file nothing: No such file or directory"),
+        ("completion tcsh", "choose from 'bash', 'zsh', 'fish'"),
+        ("report .", "required: --out"),
+        ("report . --out report.pdf", "must end in .html or .md"),
+        ("report . --out nowhere/report.html", "No such file or directory"),
     ],
 )
-def test_what_is_wrong_with_the_command_line_is_one_line_and_status_2(
-    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_what_is_wrong_with_the_command_line_is_one_line_that_helps_and_status_2(
+    arguments: str,
+    hint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     write_log(tmp_path / "log.jsonl", [run_record()])
+    (tmp_path / "unknown.toml").write_text("[RUN]\ngroup_size = 8\n")
+    (tmp_path / "broken.toml").write_text("[run]\nsuccess = {\n")
     monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_an_unknown_option_is_status_2(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        main(["check", "--nonsense"])
-    assert exit_.value.code == 2
+    try:
+        status = main(arguments.split())
+    except SystemExit as error:
+        status = error.code
+    printed = capsys.readouterr()
+    assert status == 2
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert printed.err.startswith("grpo-top")
+    assert hint in printed.err
 
 
 def test_explain_lists_every_detector_and_shows_a_page_with_the_value_in_force(

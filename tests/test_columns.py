@@ -69,11 +69,11 @@ def test_a_column_of_equal_values_takes_no_memory() -> None:
 
 def test_a_matrix_holds_its_rows() -> None:
     matrix = Matrix(3, np.float64)
-    for number in range(3_000):
-        matrix.append([number, -number, math.nan])
+    for number in range(0, 3_000, 2):
+        matrix.extend(np.array([[number, -number, math.nan], [number + 1, -number - 1, math.nan]]))
     early = matrix.view()
     matrix.cut(2_000)
-    matrix.append([1, 2, 3])
+    matrix.extend(np.array([[1, 2, 3]]))
     assert early[1_999, 0] == 1_999
     assert matrix.view().shape == (2_001, 3)
     assert matrix.view()[-1].tolist() == [1, 2, 3]

@@ -93,7 +93,7 @@ sampling = {temperature = 1.0, top_k = -1, max_completion_length = 512}
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("grup_size = 8", "has no grup_size; did you mean group_size"),
+        ("grup_size = 8", "has no grup_size; .*did you mean group_size"),
         ("group_size = 7.5", r"write group_size = 8"),
         ("group_size = true", r"write group_size = 8"),
         ("version_lag_tolerance = -1", "write version_lag_tolerance = 2"),
@@ -105,7 +105,7 @@ sampling = {temperature = 1.0, top_k = -1, max_completion_length = 512}
         ('success = {of = "reward"}', "write success = "),
         ('success = {of = "reward", at_least = "all"}', "write success = "),
         ("sampling = 1.0", "write sampling = "),
-        ("sampling = {temprature = 1.0}", "has no temprature; did you mean temperature"),
+        ("sampling = {temprature = 1.0}", "has no temprature; .*did you mean temperature"),
         ('sampling = {temperature = "cold"}', "has no temperature"),
         ("name = 3", "write name = "),
     ],

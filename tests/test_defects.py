@@ -51,14 +51,14 @@ def test_a_reader_that_raises_ends_its_source_and_no_other(
     lines = recorded_lines("healthy")
     (tmp_path / "good.jsonl").write_bytes(b"\n".join(lines) + b"\n")
     (tmp_path / "zero.jsonl").write_bytes(orjson.dumps({"kind": "run", "schema": "grpo-top/1"}) + b"\n")
-    honest = NativeReader.feed
+    honest = NativeReader.together
 
     def fails_on_short_files(self: NativeReader, lines: object) -> object:
-        if len(lines.lines) == 1:  # type: ignore[attr-defined]
+        if lines.count == 1:  # type: ignore[attr-defined]
             raise KeyError("what a model wrote")
         return honest(self, lines)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(NativeReader, "feed", fails_on_short_files)
+    monkeypatch.setattr(NativeReader, "together", fails_on_short_files)
     snapshot = _read(tmp_path)
     assert snapshot.run.rollouts > 0
     states = {source.where: (source.state, source.note) for source in snapshot.sources}

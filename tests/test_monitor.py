@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import time
@@ -193,7 +194,7 @@ def test_nothing_readable_says_what_was_looked_for_and_where(tmp_path: Path) -> 
     (tmp_path / "notes.txt").write_text("nothing of a trainer\n")
     monitor = Monitor([str(tmp_path)], Settings())
     monitor.read_all()
-    with pytest.raises(NothingReadable, match=r"no log of a known trainer .* trainers and trackers"):
+    with pytest.raises(NothingReadable, match=r"no log of a known trainer or tracker among 1 file; "):
         monitor.require_readable()
 
 
@@ -233,6 +234,61 @@ def test_reading_that_is_held_for_a_keys_answer_goes_on_by_itself(tmp_path: Path
     live.hold()
     live.stop()
     assert not live.is_alive()
+
+
+class Scripted:
+    """Stands for a monitor: each poll does what is next, and then there is nothing more to read."""
+
+    def __init__(self, *polls: tuple[bool, bool]) -> None:
+        """`polls`: whether something came, and whether there is more to read at once."""
+        self._left = list(polls)
+        self.ledger = self.tree = self
+        self.version = self.files = 0
+        self.unfinished = self.in_the_way = False
+
+    def poll(self, _seconds: float) -> bool:
+        came, self.unfinished = self._left.pop(0) if self._left else (False, False)
+        self.version += came
+        return came
+
+    def snapshot(self) -> int:
+        return self.version
+
+    def wait(self, _seconds: float) -> None:
+        time.sleep(0.001)
+
+    def watch_silence(self) -> None: ...
+    def ring(self) -> None: ...
+    def close(self) -> None: ...
+
+
+def test_what_is_read_in_several_slices_is_handed_over_once_it_is_whole(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("grpo_top.monitor.PICTURE_SECONDS", 60.0)
+    seen: list[int] = []
+    live = LiveMonitor(Scripted(*[(True, True)] * 5, (True, False)), seen.append)  # type: ignore[arg-type]
+    live._published_at = live._reads_since = time.monotonic()
+    live.start()
+    wait_until(lambda: bool(seen) and seen[-1] == 6)
+    live.stop()
+    assert seen == [0, 6]
+
+
+def test_events_that_bring_nothing_to_read_make_polls_no_more_frequent(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.jsonl", [run_record()])
+    monitor = Monitor([str(tmp_path)], Settings())
+    while monitor.poll():
+        pass
+    monitor.tree.wait = lambda _seconds: set()  # type: ignore[method-assign]  somebody writes beside the log
+    begun = time.monotonic()
+    for _ in range(6):
+        monitor.wait(0.01)
+        assert not monitor.poll()
+    assert time.monotonic() - begun >= 0.05
+    write_log(log, [run_record(), *group(1, "a", (0, 1))])
+    assert monitor.poll()
+    assert monitor._told_in_vain == 0
 
 
 def test_a_run_that_falls_silent_is_said_to_have_stalled_and_is_well_again_when_it_goes_on(
@@ -339,3 +395,32 @@ def test_a_log_that_was_old_when_it_was_opened_is_quiet_and_not_stalled(tmp_path
     now += 600
     monitor.watch_silence()
     assert active(monitor.snapshot()) == ["LOG_STALLED"]
+
+
+def test_the_last_step_of_a_log_that_has_been_silent_for_long_is_judged_and_again_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    def rollout(step: int, index: int = 0) -> str:
+        return json.dumps(
+            {"kind": "rollout", "step": step, "group": "a", "index": index, "reward": 1.0, "completion": "4"}
+        )
+
+    now = time.time()
+    log = tmp_path / "rollouts.jsonl"
+    log.write_text(f"{rollout(1)}\n{rollout(1, 1)}\n{rollout(2)}\n")
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
+    while monitor.poll():
+        pass
+    assert monitor.snapshot().judged_step == 1
+    os.utime(log, (now - 3600, now - 3600))
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
+    while monitor.poll():
+        pass
+    assert monitor.snapshot().judged_step == 2, "an evaluation has no other step"
+    with log.open("a") as file:
+        file.write(f"{rollout(2, 1)}\n{rollout(3)}\n")
+    while monitor.poll():
+        pass
+    batch = monitor.snapshot().batch(2)
+    assert batch is not None
+    assert len(batch.rows) == 2

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
+
+import pytest
 
 from grpo_top.config import Settings
 from grpo_top.history import History
@@ -54,3 +57,48 @@ def test_rollouts_of_several_sources_taken_in_together_are_placed_as_one_after_t
     assert together.columns["reward"].view().tolist() == apart.columns["reward"].view().tolist()
     assert together.replaced == apart.replaced == 1
     assert together.group_labels(1) == apart.group_labels(1) == ["a", "b"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only the kernel's events name files")
+def test_a_quiet_file_that_is_told_to_have_grown_is_read_in_the_next_poll(tmp_path: Path) -> None:
+    paths = [tmp_path / f"worker-{number:03}.jsonl" for number in range(4 * FILES_AT_ONCE)]
+    for number, path in enumerate(paths):
+        path.write_text(line(1, str(number)))
+    clock = iter(range(10**6))  # each poll scans
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: float(next(clock)))
+    for _ in range(6):
+        monitor.poll(10.0)
+        monitor.wait(0)
+    if not monitor.is_told:
+        pytest.skip("no file events on this file system")
+    looked: list[Path] = []
+    for number in (0, 100, 255):
+        with paths[number].open("a") as file:
+            file.write(line(2, str(number)))
+    monitor.wait(20)
+    for intake in monitor._order:
+        intake.read = lambda last, intake=intake: (
+            looked.append(intake.path) or type(intake).read(intake, last)
+        )
+    monitor.poll(10.0)
+    assert monitor.ledger.history.length == len(paths) + 3
+    assert {paths[number] for number in (0, 100, 255)} <= set(looked)
+    assert len(looked) < len(paths) / 2  # of the others some take their turn
+    monitor.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only the kernel's events name files")
+def test_a_file_that_nobody_knew_is_recognised_once_it_is_told_to_have_grown(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{}\n")
+    clock = iter(range(10**6))
+    monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: float(next(clock)))
+    for _ in range(4):
+        monitor.poll(10.0)
+        monitor.wait(0)
+    assert monitor.files == 0
+    (tmp_path / "a.jsonl").write_text(line(1, "a"))
+    monitor.wait(20)
+    while monitor.poll(10.0):
+        pass
+    assert monitor.ledger.history.length == 1
+    monitor.close()

@@ -196,3 +196,23 @@ def test_a_value_is_read_back_within_its_last_digit(number: float) -> None:
 @given(st.floats(min_value=1e-9, max_value=1 - 1e-9))
 def test_a_share_in_between_is_never_written_as_none_or_all(fraction: float) -> None:
     assert numbers.share(fraction) not in {"0%", "100%"}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (0.0812, "0.081 s"),
+        (40, "40 s"),
+        (61, "61 s"),
+        (89, "89 s"),
+        (999, "999 s"),
+        (1234, "20.6 m"),
+        (2.5 * 3600, "2.5 h"),
+        (-75, "−75 s"),
+        (None, "?"),
+    ],
+)
+def test_the_time_of_a_step_is_written_so_that_two_of_them_can_be_told_apart(
+    number: float | None, text: str
+) -> None:
+    assert numbers.pace(number) == text

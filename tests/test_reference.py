@@ -216,7 +216,7 @@ def test_a_reference_that_grows_is_followed_and_its_end_is_no_end(recorded: Path
     ("reference", "said"),
     [
         ("", "several runs (healthy, verifier_broken): name the folder of one"),
-        ("empty", "no log of a known trainer among 0 files"),
+        ("empty", "no log of a known trainer or tracker among 0 files"),
         ("nowhere", "no such file, directory or URL"),
     ],
 )

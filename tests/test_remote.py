@@ -152,18 +152,29 @@ def test_a_growing_run_is_followed_and_a_restart_of_the_server_loses_and_doubles
                 assert [source.state for source in now.sources] == ["live"] * 2
 
 
-def test_a_rewritten_file_is_read_as_it_is_there(tmp_path: Path) -> None:
+def test_a_rotated_file_is_read_as_it_is_there(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     write_log(log, [run_record(), *(row for step in range(1, 4) for row in a_step(step))])
     with served(tmp_path) as service, watching(service.url) as monitor:
         poll_until(monitor, lambda: monitor.snapshot().run.rollouts == 9)
-        write_log(log, [run_record(), *a_step(1), *group(2, "2", (0, 0, 0), prompt="task 2")])
+        write_log(log, [*group(3, "3", (0, 0, 0), prompt="task 3"), *a_step(4)])
         poll_until(monitor, lambda: monitor.ledger.history.length == 15)
-        assert monitor.ledger.history.replaced == 6
+        assert monitor.ledger.history.replaced == 3
         gone = monitor.snapshot().read(8)
         assert isinstance(gone, Gone)
         assert gone.reason.startswith("log.jsonl: ")
         assert gone.reason.endswith("its numbers still stand")
+
+
+def test_a_run_that_is_written_anew_is_read_anew(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    write_log(log, [run_record(), *(row for step in range(1, 6) for row in a_step(step))])
+    with served(tmp_path) as service, watching(service.url) as monitor:
+        poll_until(monitor, lambda: monitor.snapshot().run.rollouts == 15)
+        write_log(log, [run_record(), *a_step(1), *group(2, "2", (0, 0, 0), prompt="task 2"), *a_step(3)])
+        poll_until(monitor, lambda: monitor.snapshot().run.rollouts == 9)
+        poll_until(monitor, lambda: monitor.snapshot().sources[0].records == 12)
+        assert monitor.snapshot().run.last_step == 3
 
 
 def test_what_is_skipped_there_is_named_here(tmp_path: Path) -> None:

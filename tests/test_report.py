@@ -6,6 +6,7 @@ Written anew, to be looked at before they are committed, by `python tests/test_r
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ import pytest
 from runs import DATA, RECORDED, group, read, recorded_lines, rollout, run_record, step_record, write_log
 
 from grpo_top.check_text import check_text
+from grpo_top.evidence_text import evidence_words
 from grpo_top.flowchart import QUESTIONS, flow_chart
 from grpo_top.outcome import outcome
 
@@ -40,6 +42,62 @@ def test_no_line_is_longer_than_a_log_shows(name: str) -> None:
     assert "\x1b" not in text
 
 
+def test_what_is_wrong_first_and_what_to_do_about_it_come_before_all_else(tmp_path: Path) -> None:
+    lines = check_text(recorded("verifier_broken", tmp_path)).splitlines()
+    assert lines[1].startswith(
+        "first cause  FAIL REWARD_STREAK, since step 52: every reward is 0 since step 51"
+    )
+    assert [line[:13].strip() for line in lines[2:7]] == ["", "do first", "", "explains", ""]
+
+
+def test_a_run_without_a_finding_says_how_much_was_looked_at_and_one_without_steps_that_nothing_was(
+    tmp_path: Path,
+) -> None:
+    text = check_text(recorded("healthy", tmp_path)).splitlines()[1]
+    assert text == "no finding stands; 46 of 50 checks could be made"
+    empty = write_log(tmp_path / "empty" / "log.jsonl", [run_record(run=None)])
+    assert check_text(read(empty), "my-folder").splitlines()[:2] == [
+        "my-folder  trl · grpo",
+        "nothing can be judged yet: none of the checks could be made",
+    ]
+
+
+def test_a_narrow_terminal_has_each_answer_of_the_chart_on_lines_of_its_own(tmp_path: Path) -> None:
+    lines = check_text(recorded("truncation", tmp_path), width=80).splitlines()
+    assert max(map(len, lines)) <= 80
+    at = lines.index("  5 answers that do not parse or fit?        YES")
+    assert lines[at + 1] == (
+        "      TRUNCATION: 100% of completions are truncated, limit 30%, budget 8 tokens"
+    )
+    assert lines[at + 2] == "      → stop here first"
+
+
+def test_evidence_is_said_in_the_readers_words_and_a_logs_own_names_stay_as_they_are(tmp_path: Path) -> None:
+    first, *_ = recorded("sampler_cold", tmp_path).findings
+    assert "steps 31–50 → 101–120: duplicates 41% → 93%" in ", ".join(evidence_words(first))
+    made = replace(
+        first,
+        id="TRUNCATION",
+        summary="90% of completions are truncated, limit 30%",
+        onset=first.first_step,
+        evidence={
+            "since": first.first_step,
+            "truncation_rate": 0.9,
+            "limit": 0.3,
+            "by_family": {"word_problems": 0.95, "plain": 0.0},
+            "errors_by_name": {"time_out": 1120},
+            "mastered": True,
+            "not_known": None,
+        },
+    )
+    assert list(evidence_words(made)) == [
+        "truncated 90%",
+        "by family (word_problems 95%, plain 0%)",
+        "errors by name (time_out 1,120)",
+        "mastered",
+    ]
+
+
 def test_the_chart_asks_one_question_a_stage_and_names_the_first_cause(tmp_path: Path) -> None:
     answers = flow_chart(recorded("sampler_cold", tmp_path))
     assert [answer.question for answer in answers] == list(QUESTIONS)
@@ -53,8 +111,8 @@ def test_what_is_not_logged_is_unknown_and_never_no(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", [step_record(step, reward=0.5, kl=0.01) for step in range(1, 30)])
     answers = {answer.stage: answer for answer in flow_chart(read(log))}
     assert (answers[7].answer, answers[8].answer) == ("?", "?")
-    assert answers[7].says.startswith("not logged: version_lag_max")
-    assert answers[6].answer == "no"
+    assert answers[7].says.startswith("not logged: policy versions")
+    assert (answers[6].answer, answers[6].says) == ("no?", "KL 0.0100, 3 of 5 checks not made")
 
 
 def test_a_short_run_has_too_few_steps_for_a_question(tmp_path: Path) -> None:

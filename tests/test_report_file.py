@@ -10,6 +10,7 @@ import pytest
 from runs import recorded_lines, write_log
 
 from grpo_top.cli import main
+from grpo_top.detectors import ALL
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,11 +26,15 @@ class Page(HTMLParser):
         self.tags: list[str] = []
         self.open: list[str] = []
         self.words = ""
+        self.links: list[str] = []
+        self.anchors: list[str] = []
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name == "href"]
+        self.anchors += [value or "" for name, value in attrs if name == "id"]
         if tag != "meta":
             self.open.append(tag)
 
@@ -72,9 +77,29 @@ def test_the_page_holds_the_cause_the_charts_the_proof_and_the_pages(run: Path, 
 def test_the_page_runs_nothing_and_fetches_nothing(run: Path, tmp_path: Path) -> None:
     text = _report(run, tmp_path / "r.html")
     page = Page(text)
-    assert not {"script", "link", "img", "iframe", "object", "a"} & set(page.tags)
+    assert not {"script", "link", "img", "iframe", "object"} & set(page.tags)
+    assert all(link.startswith("#") for link in page.links)
     assert not re.search(r"https?:|url\(|@import|\bon\w+=", text)
     assert "default-src 'none'" in text
+
+
+def test_the_page_holds_the_pages_of_all_checks_and_every_link_leads_to_one(
+    run: Path, tmp_path: Path
+) -> None:
+    page = Page(_report(run, tmp_path / "r.html"))
+    assert {f"page-{detector.id}" for detector in ALL} <= set(page.anchors)
+    assert len(page.links) > len(ALL)
+    assert {link.removeprefix("#") for link in page.links} <= set(page.anchors)
+    assert len(set(page.anchors)) == len(page.anchors)
+
+
+def test_markdown_holds_the_pages_of_what_was_found_and_links_to_no_other(run: Path, tmp_path: Path) -> None:
+    text = _report(run, tmp_path / "r.md")
+    anchors = re.findall(r'<a id="([^"]+)">', text)
+    assert "page-REWARD_STREAK" in anchors
+    assert "page-MIXED_VERSIONS" not in anchors
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= set(anchors)
+    assert "What to try, in order" in text
 
 
 def test_markdown_is_for_pasting(run: Path, tmp_path: Path) -> None:
@@ -113,7 +138,7 @@ def test_what_a_model_wrote_is_text_and_nothing_else(tmp_path: Path) -> None:
     assert "\x1b" not in markdown
     outside = re.sub(r"^(`{3,})text\n.*?^\1$", "", markdown, flags=re.MULTILINE | re.DOTALL)
     assert "<script>" not in outside
-    assert not re.search(r"(?<!\\)\]\(", outside)
+    assert not re.search(r"(?<!\\)\]\((?!#page-[A-Z_]+\))", outside)
 
 
 def test_the_name_says_what_is_written(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,12 +46,15 @@ def test_what_is_set_of_the_screen_is_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[screen]\nteme = "dark"', "[screen] has no teme; did you mean theme?"),
+        (
+            '[screen]\nteme = "dark"',
+            "[screen] has no teme; it has theme, ascii, redraws_per_second; did you mean theme?",
+        ),
         ('[screen]\ntheme = "solarized"', "[screen] theme is not of its form; write theme = "),
         ("[screen]\nredraws_per_second = 900", "write redraws_per_second = 4, from 0.5 to 30"),
         ("[screen]\nascii = 1", "[screen] ascii is not of its form"),
         ("screen = 1", "screen must be a table such as [screen]"),
-        ('[keys]\nfinding = "x"', "[keys] has no finding; did you mean findings?"),
+        ('[keys]\nfinding = "x"', "help, commands, quit; did you mean findings?"),
         ('[keys]\nfindings = "hyper+q"', "[keys] findings is no key; write "),
         ("[keys]\nfindings = []", "[keys] findings is no key"),
         ('[keys]\nfindings = "s"', "[keys] s would be both findings and rollouts: give rollouts another key"),

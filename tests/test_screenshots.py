@@ -73,3 +73,13 @@ def test_lines_and_dots_are_shapes_and_letters_are_text_of_their_cells_width() -
     assert palette.css() == ".c0{fill:#123456;stroke:#123456}"
     reversed_ = svg.row([Segment("x", Style(color="#123456", reverse=True))], palette)
     assert '<rect class="c0 r"' in reversed_
+
+
+def test_where_no_png_can_be_made_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    assert make.png_writer() is None
+    said = capsys.readouterr().out
+    assert said.startswith("no PNG, SVG alone: cairosvg cannot be used here")
+    assert said.count("\n") == 1

@@ -16,9 +16,10 @@ from grpo_top.monitor import Monitor
 from grpo_top.report import check_object, inspect_text
 from grpo_top.snapshot import SourceFacts
 from grpo_top.standing import standing
-from grpo_top.ui.glyphs import UNICODE
+from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.view import View
 from grpo_top.ui.widgets.title import title_runs
+from grpo_top.ui.widgets.triage_strip import strip_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,23 @@ def test_what_keeps_it_from_being_whole_is_said_everywhere(
         assert [source["state"] for source in check_object(snapshot)["sources"]][1:] == [
             name for name, _ in states
         ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+def test_a_stage_that_was_checked_in_part_has_a_mark_of_its_own_at_every_width(
+    width: int, whole: Snapshot
+) -> None:
+    for glyphs, mark in ((UNICODE, "○"), (ASCII, "o")):
+        strip = "".join(text for text, _ in strip_runs(View(whole, None, NOW), width, glyphs))
+        data, reward = (
+            {60: "0", 80: "data", 120: " 0 data", 160: " 0 data"}[width],
+            {60: "2", 80: "reward", 120: " 2 reward", 160: " 2 reward"}[width],
+        )
+        assert f"{glyphs.ok}{data}" in strip
+        assert f"{mark}{reward}" in strip
+    states = {stage["name"]: (stage["status"], stage["so_far"]) for stage in check_object(whole)["triage"]}
+    assert states["data"] == ("ok", "ok")
+    assert states["reward"] == ("unknown", "ok")
 
 
 def test_a_source_that_goes_while_it_is_followed_is_seen(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_what_is_not_logged_is_said_to_be_not_logged_and_never_zero(tmp_path: Pa
         [{"kind": "step", "schema": "grpo-top/1", "step": 3, "metrics": {"loss": 0.1}}],
     )
     told = {section.heading: section.parts for section in summary(_read(tmp_path))}
-    assert told["progress"] == ("steps 3", "0 evaluations")
+    assert told["progress"] == ("step 3", "0 evaluations")
     assert told["stability"] == told["reward"] == told["performance"] == ("not logged",)
     assert any(part.endswith("checks cannot be made") for part in told["notes"])
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from grpo_top.commands.opening import FOUND, OK, Wrong, each_run, one_opened, read
+from grpo_top.commands.opening import FOUND, OK, Wrong, each_run, one_opened, read, where_of
 
 if TYPE_CHECKING:
     import argparse
@@ -19,9 +21,14 @@ def check(options: argparse.Namespace) -> int:
     how = {"as_json": options.json, "series": options.series, "fail_on": options.fail_on}
     if options.follow:
         return _follow(options)
+    for name, value in (("--for", options.seconds), ("--on-finding", options.on_finding)):
+        if value is not None:
+            raise Wrong(f"{name} goes with --follow")
+    if options.series and not options.json:
+        raise Wrong("--series goes with --json")
     if options.all:
         return each_run(options, lambda snapshot, found: print_check(snapshot, found, **how))
-    return print_check(read(options), **how)
+    return print_check(read(options), place=place_of(options), **how)
 
 
 def _follow(options: argparse.Namespace) -> int:
@@ -48,7 +55,13 @@ def _follow(options: argparse.Namespace) -> int:
 
 
 def print_check(
-    snapshot: Snapshot, found: FoundRun | None = None, *, as_json: bool, series: bool, fail_on: str
+    snapshot: Snapshot,
+    found: FoundRun | None = None,
+    *,
+    as_json: bool,
+    series: bool,
+    fail_on: str,
+    place: str = "",
 ) -> int:
     """Print a Snapshot; the exit status for what stands in it."""
     from grpo_top.check_text import check_text
@@ -59,9 +72,24 @@ def print_check(
 
         sys.stdout.write(orjson.dumps(check_object(snapshot, found, series=series)).decode() + "\n")
     else:
-        sys.stdout.write(check_text(snapshot))
+        sys.stdout.write(check_text(snapshot, found.name if found else place, _width()))
     sys.stdout.flush()
     return _status(snapshot, fail_on)
+
+
+def _width() -> int:
+    """Cells of a line: as many as the terminal has, within reason; what is not a terminal takes the usual number."""
+    from grpo_top.check_text import WIDTH
+
+    if not sys.stdout.isatty():
+        return WIDTH
+    return min(max(shutil.get_terminal_size((WIDTH, 24)).columns, 60), 120)
+
+
+def place_of(options: argparse.Namespace) -> str:
+    """What a run is called whose log gives it no name: its folder or file."""
+    first = where_of(options)[0]
+    return first if "://" in first else Path(first).resolve().name
 
 
 def _status(snapshot: Snapshot, fail_on: str) -> int:

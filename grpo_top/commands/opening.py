@@ -27,15 +27,31 @@ class Wrong(Exception):
 
 def read(options: argparse.Namespace) -> Snapshot:
     """Everything that is there now of one run, read to its end."""
+    from grpo_top.first_run import advice
     from grpo_top.monitor import NothingReadable
 
     monitor = one_opened(options)
     try:
         monitor.read_all()
+        require_places(monitor.tree.missing)
         monitor.require_readable()
     except (NothingReadable, ValueError) as error:
-        raise Wrong(str(error)) from error
+        raise Wrong(f"{error}{advice(str(error))}") from error
     return monitor.snapshot(finished=True)
+
+
+def require_places(missing: Sequence[str]) -> None:
+    """Wrong where a place is not there, with what is like it: half of what was asked for is no answer."""
+    from grpo_top.first_run import did_you_mean
+    from grpo_top.options import VERBS
+    from grpo_top.text import safe
+
+    if missing:
+        told = (
+            f"{safe(place)}: no such file, directory or URL{safe(did_you_mean(place, VERBS))}"
+            for place in missing
+        )
+        raise Wrong("; ".join(told))
 
 
 def one_opened(options: argparse.Namespace) -> Monitor:

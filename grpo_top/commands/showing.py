@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from grpo_top.commands.checking import check, print_check
-from grpo_top.commands.opening import OK, Wrong, for_run, read, settings_of, where_of
+from grpo_top.commands.opening import OK, Wrong, for_run, read, require_places, settings_of, where_of
 
 if TYPE_CHECKING:
     import argparse
@@ -17,8 +17,9 @@ def monitor(options: argparse.Namespace) -> int:
     """Show a run until the user leaves."""
     if not _on_a_terminal():
         options.json, options.series, options.fail_on, options.all = False, False, "fail", False
-        options.follow = False
+        options.follow, options.seconds, options.on_finding = False, None, None
         return check(options)
+    require_places([place for place in options.where[:1] if _is_mistyped(place)])
     from grpo_top.endpoint_options import fleets_of, network_of, samplers_of
     from grpo_top.ui.launch import run
 
@@ -46,6 +47,14 @@ def monitor(options: argparse.Namespace) -> int:
         since=options.since,
         reference=options.reference,
     )
+
+
+def _is_mistyped(place: str) -> bool:
+    """Whether a place is not there and reads like a verb."""
+    from grpo_top.first_run import did_you_mean
+    from grpo_top.options import VERBS
+
+    return not os.path.lexists(place) and "`" in did_you_mean(place, VERBS)
 
 
 def _on_a_terminal() -> bool:

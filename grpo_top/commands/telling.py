@@ -16,18 +16,17 @@ if TYPE_CHECKING:
 
 def explain(options: argparse.Namespace) -> int:
     """A detector's page, or the list."""
-    from grpo_top.detectors import ALL, find
-    from grpo_top.pages import listing, page
+    from grpo_top.detectors import ALL
+    from grpo_top.pages import explained, listing
 
     settings = settings_of(options)
     if options.id is None:
         sys.stdout.write(listing(ALL))
         return OK
     try:
-        detector = find(options.id.upper())
+        sys.stdout.write(explained(options.id, settings))
     except ValueError as error:
         raise Wrong(str(error)) from error
-    sys.stdout.write(page(detector, settings))
     return OK
 
 
@@ -47,9 +46,10 @@ def completion(options: argparse.Namespace) -> int:
     from grpo_top.demo.recordings import RECORDINGS
     from grpo_top.detectors import BY_ID
     from grpo_top.formats.registry import FORMATS
+    from grpo_top.topics import TOPICS
 
     words = {
-        "explain": tuple(BY_ID),
+        "explain": (*BY_ID, *TOPICS),
         "completion": SHELLS,
         "--fault": tuple(recording.name for recording in RECORDINGS),
         "--format": tuple(found.name for found in FORMATS),
@@ -71,18 +71,13 @@ def inspect(options: argparse.Namespace) -> int:
 
 def report(options: argparse.Namespace) -> int:
     """Write the report to a file."""
-    from grpo_top.report_file.content import content
-    from grpo_top.report_file.html import html
-    from grpo_top.report_file.markdown import markdown
+    from grpo_top.report_file.whole import report as whole
     from grpo_top.writing import write_whole
 
     out = options.out
     if out.suffix.lower() not in (".html", ".htm", ".md"):
         raise Wrong(f"--out {out}: the name must end in .html or .md, which says what to write")
-    snapshot = read(options)
-    blocks = content(snapshot, settings_of(options))
-    title = f"grpo-top: {snapshot.run.name or 'run'}"
-    written = markdown(blocks) if out.suffix.lower() == ".md" else html(blocks, title)
+    written = whole(read(options), settings_of(options), out.suffix)
     try:
         size = write_whole(out, written)
     except OSError as error:

@@ -64,4 +64,4 @@ def find(name: str) -> Recording:
         return by_name[name]
     nearest = get_close_matches(name, by_name, n=1, cutoff=0.4)
     hint = f"did you mean {nearest[0]}? " if nearest else ""
-    raise ValueError(f"no recording is called {name!r}; {hint}The recordings are {', '.join(by_name)}")
+    raise ValueError(f"no recording is called {name!r}; {hint}the recordings are {', '.join(by_name)}")

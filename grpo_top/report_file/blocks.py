@@ -3,11 +3,10 @@ down makes them safe."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -28,17 +27,39 @@ class Paragraph(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table; the cells of `links` columns name anchors."""
+    """A table."""
 
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
-    links: frozenset[int] = frozenset()
+
+
+class Code(NamedTuple):
+    """A word of code in a sentence."""
+
+    text: str
+
+
+class Link(NamedTuple):
+    """A word that leads to an anchor of the same document."""
+
+    text: str
+    anchor: str
+
+
+Words = Sequence[str | Code | Link]
+"""A sentence in pieces."""
+
+
+class Prose(NamedTuple):
+    """A paragraph whose words are not all alike."""
+
+    words: Words
 
 
 class Listing(NamedTuple):
     """Lines of a list."""
 
-    items: Sequence[str]
+    items: Sequence[str | Prose]
     ordered: bool = False
 
 
@@ -80,4 +101,4 @@ class Fold(NamedTuple):
     blocks: Sequence[Block]
 
 
-Block = Heading | Paragraph | Table | Listing | Charts | Verbatim | Fold
+Block = Heading | Paragraph | Prose | Table | Listing | Charts | Verbatim | Fold

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import __version__, numbers
-from grpo_top.check_text import evidence_words
 from grpo_top.detectors import BY_ID, IN_UNITS_OF_SERIES
+from grpo_top.evidence_text import evidence_words
 from grpo_top.flowchart import flow_chart
 from grpo_top.outcome import outcome
-from grpo_top.pages import page
 from grpo_top.reference_text import reference_lines
 from grpo_top.report_file.blocks import (
     Block,
@@ -25,6 +24,7 @@ from grpo_top.report_file.blocks import (
     Table,
     Verbatim,
 )
+from grpo_top.report_file.pages import pages, prose
 from grpo_top.snapshot import Gone, Status
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ CHARTED: tuple[tuple[str, str, str], ...] = (
 """Series, what it is called, and how it is written."""
 
 
-def content(snapshot: Snapshot, settings: Settings) -> list[Block]:
-    """The blocks of the report."""
-    return list(_blocks(snapshot, settings))
+def content(snapshot: Snapshot, settings: Settings, *, all_pages: bool = False) -> list[Block]:
+    """The blocks of the report; with the pages of what was found, or of all checks."""
+    return list(_blocks(snapshot, settings, all_pages))
 
 
-def _blocks(snapshot: Snapshot, settings: Settings) -> Iterator[Block]:
+def _blocks(snapshot: Snapshot, settings: Settings, all_pages: bool) -> Iterator[Block]:
     run = snapshot.run
     yield Heading(1, f"grpo-top report: {run.name or 'run'}")
     yield Paragraph(_what(snapshot))
@@ -90,11 +90,7 @@ def _blocks(snapshot: Snapshot, settings: Settings) -> Iterator[Block]:
         yield from _finding(finding, snapshot)
     yield from _outcome(snapshot)
     yield from _limits(snapshot)
-    found = [BY_ID[finding.id] for finding in snapshot.findings]
-    if found:
-        yield Heading(2, "The pages of what was found", "pages")
-        for detector in found:
-            yield Fold(detector.id, (Verbatim(page(detector, settings)),))
+    yield from pages([finding.id for finding in snapshot.findings], settings, others=all_pages)
     yield Paragraph(
         f"Written by grpo-top {__version__}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(snapshot.time))}."
     )
@@ -117,7 +113,7 @@ def _verdict(snapshot: Snapshot) -> Block:
     first = next((finding for finding in snapshot.findings if finding.id == snapshot.first_cause), None)
     if first is not None:
         return Paragraph(
-            f"{first.id} since step {first.first_step}: {first.summary}. Stop here first.",
+            f"{first.id} since step {first.onset}: {first.summary}. Stop here first.",
             _role(first.severity),
         )
     if any(finding.active and finding.severity >= Status.WARN for finding in snapshot.findings):
@@ -156,7 +152,7 @@ def _charts(snapshot: Snapshot) -> Iterator[Chart]:
             series.values,
             _limit(snapshot, name),
             spans,
-            None if first is None else first.first_step,
+            None if first is None else first.onset,
             name != "heldout",
             _behind(snapshot, name),
         )
@@ -186,6 +182,7 @@ def _finding(finding: Finding, snapshot: Snapshot) -> Iterator[Block]:
     spans = ", ".join(numbers.span(first, last) for first, last in finding.episodes[-6:])
     yield Paragraph(f"{finding.summary}.{role}", _role(finding.severity) if finding.active else "")
     yield Paragraph(f"Steps {spans}; onset {finding.onset}.")
+    yield prose(f"What it means, and how it is judged: {finding.id}", {finding.id})
     told = list(evidence_words(finding))
     if told:
         yield Listing(told)

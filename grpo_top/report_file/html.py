@@ -6,14 +6,25 @@ from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from grpo_top.report_file.blocks import Charts, Fold, Heading, Listing, Paragraph, Table, Verbatim
+from grpo_top.report_file.blocks import (
+    Charts,
+    Code,
+    Fold,
+    Heading,
+    Link,
+    Listing,
+    Paragraph,
+    Prose,
+    Table,
+    Verbatim,
+)
 from grpo_top.report_file.svg import svg
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grpo_top.report_file.blocks import Block
+    from grpo_top.report_file.blocks import Block, Words
 
 
 def html(blocks: Iterable[Block], title: str) -> str:
@@ -42,7 +53,9 @@ def _parts(block: Block) -> Iterator[str]:
             yield "</table>"
         case Listing(items, ordered):
             tag = "ol" if ordered else "ul"
-            yield f"<{tag}>" + "".join(f"<li>{_text(item)}</li>" for item in items) + f"</{tag}>"
+            yield f"<{tag}>" + "".join(f"<li>{_item(item)}</li>" for item in items) + f"</{tag}>"
+        case Prose(words):
+            yield f"<p>{_words(words)}</p>"
         case Charts(charts):
             yield '<div class="charts">'
             for chart in charts:
@@ -56,6 +69,24 @@ def _parts(block: Block) -> Iterator[str]:
             for one in inner:
                 yield from _parts(one)
             yield "</details>"
+
+
+def _item(item: str | Prose) -> str:
+    return _words(item.words) if isinstance(item, Prose) else _text(item)
+
+
+def _words(words: Words) -> str:
+    return "".join(map(_word, words))
+
+
+def _word(word: str | Code | Link) -> str:
+    match word:
+        case Code(text):
+            return f"<code>{_text(text)}</code>"
+        case Link(text, anchor):
+            return f'<a href="#{_text(anchor)}">{_text(text)}</a>'
+        case text:
+            return _text(text)
 
 
 def _text(text: str) -> str:

@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from grpo_top.report_file.blocks import Charts, Fold, Heading, Listing, Paragraph, Table, Verbatim
+from grpo_top.report_file.blocks import (
+    Charts,
+    Code,
+    Fold,
+    Heading,
+    Link,
+    Listing,
+    Paragraph,
+    Prose,
+    Table,
+    Verbatim,
+)
 from grpo_top.text import safe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grpo_top.report_file.blocks import Block, Chart
+    from grpo_top.report_file.blocks import Block, Chart, Words
 
 _SPARKS = "▁▂▃▄▅▆▇"
 _SPARK_CELLS = 40
@@ -27,7 +38,9 @@ def markdown(blocks: Iterable[Block]) -> str:
 
 def _lines(block: Block) -> Iterator[str]:
     match block:
-        case Heading(level, text):
+        case Heading(level, text, anchor):
+            if anchor:
+                yield f'<a id="{anchor}"></a>\n'
             yield f"{'#' * level} {_text(text)}"
         case Paragraph(text, role):
             yield f"**{_text(text)}**" if role in ("fail", "warn") else _text(text)
@@ -36,7 +49,9 @@ def _lines(block: Block) -> Iterator[str]:
             yield _row(["---"] * len(header), plain=True)
             yield from map(_row, rows)
         case Listing(items, ordered):
-            yield from (f"{f'{n}.' if ordered else '-'} {_text(item)}" for n, item in enumerate(items, 1))
+            yield from (f"{f'{n}.' if ordered else '-'} {_item(item)}" for n, item in enumerate(items, 1))
+        case Prose(words):
+            yield _words(words)
         case Charts(charts):
             yield from _lines(
                 Table(
@@ -68,6 +83,24 @@ def _spark_row(chart: Chart) -> tuple[str, ...]:
     levels = [0.0 if high == low else (float(part.mean()) - low) / (high - low) for part in columns]
     sparks = "".join(_SPARKS[min(int(level * len(_SPARKS)), len(_SPARKS) - 1)] for level in levels)
     return chart.title, sparks, f"{low:.3g}", f"{high:.3g}", chart.newest
+
+
+def _item(item: str | Prose) -> str:
+    return _words(item.words) if isinstance(item, Prose) else _text(item)
+
+
+def _words(words: Words) -> str:
+    return "".join(map(_word, words))
+
+
+def _word(word: str | Code | Link) -> str:
+    match word:
+        case Code(text):
+            return f"`{safe(text)}`"
+        case Link(text, anchor):
+            return f"[{_text(text)}](#{anchor})"
+        case text:
+            return _text(text)
 
 
 def _text(text: str) -> str:

@@ -10,10 +10,13 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.sources.globs import Glob, States, split_glob
 from grpo_top.sources.names import SKIPPED_FOLDERS, Kind, kind_of, natural_key
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 LIMIT = 20_000
 """Files taken and folders looked into, at most."""
@@ -107,9 +110,9 @@ class Walker:
         self._last: Discovery | None = None
 
     @property
-    def folders(self) -> int:
-        """How many folders the last scan looked into."""
-        return len(self._folders)
+    def folders(self) -> Collection[Path]:
+        """The folders that the last scan looked into."""
+        return self._folders.keys()
 
     def scan(self) -> Discovery:
         """What is there now: the same object as the last time where nothing changed."""

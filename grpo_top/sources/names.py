@@ -12,7 +12,7 @@ SKIPPED_FOLDERS = frozenset(
 )
 
 _READABLE = re.compile(
-    r"\.(jsonl|json|ndjson|log|txt|csv|out|err|stdout|stderr|parquet|db|sqlite3?|wandb|swanlab|toml|yaml|yml)(\.(gz|zst))?$"
+    r"\.(jsonl|json|ndjson|log|txt|csv|tsv|out|err|stdout|stderr|parquet|db|sqlite3?|wandb|swanlab|toml|yaml|yml)(\.(gz|zst))?$"
     r"|^events\.out\.tfevents\."
     r"|^(stdout|stderr|log|output|console)$",
     re.IGNORECASE,

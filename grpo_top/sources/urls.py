@@ -37,7 +37,10 @@ def bare(url: str) -> str:
 
 def shown(url: str) -> str:
     """A URL as it may be shown: without user, password, query (a token may be in it) and fragment."""
-    return urlunsplit(urlsplit(bare(url))._replace(query="", fragment=""))
+    try:
+        return urlunsplit(urlsplit(bare(url))._replace(query="", fragment=""))
+    except ValueError:  # where it cannot be taken apart, a password in it cannot be left out
+        return f"{url.partition('://')[0]}://…"
 
 
 def server_of(url: str) -> str:

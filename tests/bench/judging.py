@@ -16,8 +16,10 @@ from tests.bench.figures import Figure
 from tests.bench.inputs import rollout_records
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from grpo_top.facts import StepFacts
     from grpo_top.records import Record
     from grpo_top.snapshot import Snapshot
 
@@ -31,21 +33,21 @@ class Timed(Ledger):
         super().__init__(Settings())
         self.facts: list[float] = []
         self.detectors: list[float] = []
-        make, judge = self._facts, self.judge.observe
+        make, judge = self._facts, self.judge.observe_together
 
-        def timed_facts(step: int) -> object:
+        def timed_facts(step: int, previous: int | None) -> object:
             begin = time.process_time()
-            found = make(step)
+            found = make(step, previous)
             self.facts.append(time.process_time() - begin)
             return found
 
-        def timed_observe(facts: object, more: int = 0) -> None:
+        def timed_observe(steps: Sequence[StepFacts], more: int = 0) -> None:
             begin = time.process_time()
-            judge(facts, more)  # type: ignore[arg-type]
-            self.detectors.append(time.process_time() - begin)
+            judge(steps, more)
+            self.detectors.append((time.process_time() - begin) / len(steps))
 
         self._facts = timed_facts  # type: ignore[method-assign, assignment]
-        self.judge.observe = timed_observe  # type: ignore[method-assign, assignment]
+        self.judge.observe_together = timed_observe  # type: ignore[method-assign]
 
 
 def steps(folder: Path, quick: bool) -> list[Figure]:

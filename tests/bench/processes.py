@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,11 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 
 def cost(command: Sequence[str]) -> Cost:
     """Run a command to its end; its output is dropped. RuntimeError where it fails otherwise than by findings."""
-    done = subprocess.run(python("-c", STARTER, *command), capture_output=True, text=True, check=True)
+    # What is installed has its bytecode beside it: without this every run would compile what it imports.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        python("-c", STARTER, *command), capture_output=True, text=True, check=True, env=environment
+    )
     status, cpu, wall, memory = json.loads(done.stdout)
     if status not in {0, 1}:
         raise RuntimeError(f"{' '.join(command)}: status {status}: {done.stderr[-300:]}")

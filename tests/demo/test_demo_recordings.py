@@ -81,6 +81,6 @@ def test_an_unknown_name_is_answered_with_the_nearest_and_all():
 
 
 def test_a_name_that_is_near_to_none_is_answered_with_all():
-    with pytest.raises(ValueError, match="The recordings are healthy, ") as error:
+    with pytest.raises(ValueError, match="the recordings are healthy, ") as error:
         find("zzz")
     assert "did you mean" not in str(error.value)
