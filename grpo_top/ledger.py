@@ -218,10 +218,10 @@ class Ledger:
         if since is not None:
             self._mark(since)
 
-    def add_skipped(self, record: SkippedRecord) -> None:
-        """Count a record that could not be read."""
+    def add_skipped(self, record: SkippedRecord, newest: int = 0) -> None:
+        """Count a record that could not be read. `newest`: the newest step of rollouts that are not taken in yet."""
         self.version += 1
-        self._mark(self.unreadable.add(record, 0 if self._newest is None else self._newest))
+        self._mark(self.unreadable.add(record, max(newest, 0 if self._newest is None else self._newest)))
 
     def note_restart(self, step: int, reached: int) -> None:
         """Note that the run went back to `step`, having reached a later one."""

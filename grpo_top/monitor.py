@@ -9,9 +9,10 @@ import threading
 import time
 from collections import deque
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.bundle import Bundle
+from grpo_top.bundle import Bundle, bundled
 from grpo_top.config import from_table, over
 from grpo_top.detectors import BY_ID
 from grpo_top.earlier import Earlier
@@ -19,7 +20,18 @@ from grpo_top.formats.fleet_queries import NO_FLEETS
 from grpo_top.ledger import Ledger
 from grpo_top.picture import picture
 from grpo_top.reading import NothingReadable, Reading
-from grpo_top.records import Eval, FleetLook, Grade, Rollout, Run, SamplerLook, Skipped, Step
+from grpo_top.records import (
+    EVAL,
+    REQUEST,
+    Eval,
+    FleetLook,
+    Grade,
+    Rollout,
+    Run,
+    SamplerLook,
+    Skipped,
+    Step,
+)
 from grpo_top.reread import raw_row, reread_row
 from grpo_top.scan import scan
 from grpo_top.since import Since
@@ -273,7 +285,9 @@ class Monitor(Reading):
                 case FleetLook():
                     ledger.add_fleet(record)
                 case Skipped():
-                    ledger.add_skipped(intake.named(record))
+                    self._gather(rollouts, intake)
+                    rollouts = []
+                    ledger.add_skipped(intake.named(record), self._newest_gathered())
                 case Grade():
                     ledger.add_grade(record, intake.number)
         if looks:
@@ -287,6 +301,12 @@ class Monitor(Reading):
             self._gathered_rollouts += len(rollouts)
         if self._gathered_rollouts >= TOGETHER:
             self._flush()
+
+    def _newest_gathered(self) -> int:
+        """The newest step that gathered rollouts train; 0 where there is none."""
+        bundles = (bundled(rollouts) for rollouts, *_ in self._gathered)
+        steps = chain.from_iterable(zip(one.steps, one.column("split"), strict=True) for one in bundles)
+        return max((step for step, split in steps if split not in (EVAL, REQUEST)), default=0)
 
     def _flush(self) -> None:
         """Take the rollouts in that were gathered."""

@@ -102,6 +102,8 @@ CAUSES: dict[str, frozenset[str]] = {
 Consequences in later stages need no row: upstream comes first anyway.
 """
 
+UNCAUSED = frozenset({"SAMPLER_DRIFT"})
+"""How a run is set up, which follows from nothing that happens in it."""
 OF_SOME_ROLLOUTS = frozenset({"PARSE_FAILURES", "TRUNCATION"})
 """As a warning it is a fault of a minority of rollouts, which leaves the failure of all of them unexplained."""
 
@@ -335,17 +337,26 @@ def _origin(wanted: Field, series: Mapping[str, str], columns: Mapping[str, str]
     return None
 
 
+def is_downstream(first: Finding, id_: str, stage: int, onset: int) -> bool:
+    """Whether something follows from the first cause: it began no earlier, and lies below it or in its row."""
+    if id_ == first.id or id_ in UNCAUSED or onset < first.onset:
+        return False
+    return stage >= first.stage or id_ in CAUSES.get(first.id, ())
+
+
 def _consequences(findings: Sequence[Finding], first: Finding) -> set[str]:
-    """What follows from the first cause: what is downstream of it and began no earlier, and what the table names.
+    """What is downstream of the first cause.
 
     The table is followed from effect to effect: what takes variance away takes what hangs on variance with it.
     """
-    later = [finding for finding in findings if finding.active and finding.onset >= first.onset]
-    found = {finding.id for finding in later if (finding.stage, finding.onset) >= (first.stage, first.onset)}
-    causes = [first.id]
+    active = [finding for finding in findings if finding.active]
+    found = {
+        finding.id for finding in active if is_downstream(first, finding.id, finding.stage, finding.onset)
+    }
+    later = {finding.id for finding in active if finding.onset >= first.onset} - UNCAUSED
+    causes = [first.id, *(found & CAUSES.get(first.id, frozenset()))]
     while causes:
-        explained = CAUSES.get(causes.pop(), frozenset())
-        new = {finding.id for finding in later if finding.id in explained} - found
+        new = later & CAUSES.get(causes.pop(), frozenset()) - found
         found |= new
         causes += new
     return found - {first.id}

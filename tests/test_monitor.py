@@ -198,6 +198,19 @@ def test_nothing_readable_says_what_was_looked_for_and_where(tmp_path: Path) -> 
         monitor.require_readable()
 
 
+def test_a_record_that_cannot_be_read_counts_for_the_step_that_it_stands_in(tmp_path: Path) -> None:
+    lines = [json.dumps(run_record(group_size=4))]
+    for step in range(1, 61):
+        lines += [json.dumps(record) for record in group(step, "a", (0, 1, 0, 1))]
+        lines += ['{"kind":"rollout","step":'] * 2
+    (tmp_path / "log.jsonl").write_text("\n".join(lines) + "\n")
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.read_all()
+    snapshot = monitor.snapshot(finished=True)
+    assert snapshot.skipped_count == 120
+    assert snapshot.tracks["UNREADABLE_LINES"].values.tolist() == [2.0] * 60
+
+
 def test_a_place_that_is_not_there_is_named(tmp_path: Path) -> None:
     monitor = Monitor([str(tmp_path / "nowhere")], Settings())
     monitor.read_all()

@@ -45,7 +45,7 @@ def test_no_line_is_longer_than_a_log_shows(name: str) -> None:
 def test_what_is_wrong_first_and_what_to_do_about_it_come_before_all_else(tmp_path: Path) -> None:
     lines = check_text(recorded("verifier_broken", tmp_path)).splitlines()
     assert lines[1].startswith(
-        "first cause  FAIL REWARD_STREAK, since step 52: every reward is 0 since step 51"
+        "first cause  FAIL REWARD_STREAK, since step 51: every reward is 0 since step 51"
     )
     assert [line[:13].strip() for line in lines[2:7]] == ["", "do first", "", "explains", ""]
 

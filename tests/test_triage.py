@@ -52,6 +52,13 @@ def test_sampling_that_differed_from_the_first_step_on_explains_nothing() -> Non
     assert triage.explain((drift, flat), first_step=0)[1] == "SAMPLER_DRIFT"
 
 
+def test_how_a_run_is_set_up_follows_from_nothing_that_happens_in_it() -> None:
+    drift, flat = finding("SAMPLER_DRIFT", 4, 1), finding("DEGENERATE_GROUPS", 3, 1, Status.WARN)
+    narrow = finding("LOW_DIVERSITY", 4, 1, Status.WARN)
+    by_id = {one.id: one.caused_by for one in triage.explain((drift, flat, narrow), first_step=1)[0]}
+    assert by_id == {"SAMPLER_DRIFT": None, "DEGENERATE_GROUPS": "LOW_DIVERSITY", "LOW_DIVERSITY": None}
+
+
 def test_a_fault_of_some_rollouts_does_not_explain_a_failure_of_all() -> None:
     streak = finding("REWARD_STREAK", 2, 51)
     for severity, expected in ((Status.WARN, "REWARD_STREAK"), (Status.FAIL, "PARSE_FAILURES")):

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top import triage
 from grpo_top.snapshot import Status
 from grpo_top.text import first_line
-from grpo_top.triage import CAUSES
 
 if TYPE_CHECKING:
     from grpo_top.snapshot import DetectorTrack, Finding
@@ -72,10 +72,8 @@ def follows(view: View, first: Finding | None, finding: Finding) -> bool:
 
 
 def is_below(first: Finding | None, id_: str, stage: int, since: int) -> bool:
-    """Whether something is downstream of the first cause, or known to be caused by it, and began no earlier."""
-    if first is None or id_ == first.id or since < first.onset:
-        return False
-    return id_ in CAUSES.get(first.id, ()) or stage >= first.stage
+    """Whether something is downstream of the first cause, if there is one."""
+    return first is not None and triage.is_downstream(first, id_, stage, since)
 
 
 def unjudged(view: View) -> dict[str, str]:
