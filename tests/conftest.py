@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from loopback import loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from loopback import Loopback
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -36,6 +39,13 @@ def _a_user_who_has_set_nothing(tmp_path_factory: pytest.TempPathFactory) -> Ite
         for name in ("NO_COLOR", "GRPO_TOP_HEADERS"):
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture
+def server() -> Iterator[Loopback]:
+    """A real HTTP server that answers what a test has it say."""
+    with loopback() as running:
+        yield running
 
 
 @pytest.fixture

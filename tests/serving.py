@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 from loopback import Says
 
+from grpo_top.config import Settings
+from grpo_top.monitor import Monitor
+from grpo_top.sources.feed import Limits
+from grpo_top.sources.http import Network
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from loopback import Answering, Loopback
 
+    from grpo_top.snapshot import Snapshot
+
 DATA = Path(__file__).parent / "data" / "endpoints"
+QUICK = Limits(connect=0.5, read=0.3, whole=1.0, first_wait=0.02, longest_wait=0.05, a_second=1e6)
 TEXT = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 NEUTRAL = {
     "temperature": 1.0,
@@ -100,3 +108,15 @@ def sglang(
         f"{at}/metrics": Says("", 404) if metrics is None else Says(metrics, headers=TEXT),
     }
     return f"{server.url}{at}"
+
+
+def watched(*samplers: str, where: Sequence[Path] = ()) -> Snapshot:
+    """What is found of a run and its samplers, each looked at once."""
+    monitor = Monitor(
+        [str(place) for place in where], Settings(), network=Network(limits=QUICK), samplers=samplers
+    )
+    try:
+        monitor.read_all()
+        return monitor.snapshot(finished=True)
+    finally:
+        monitor.close()

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from loopback import Asked, Loopback, Says, loopback, until
+from loopback import Asked, Says, loopback, until
 from runs import comparable, group, read, run_record, step_record, values, write_log
 from serving import TEXT, recorded, sglang, vllm
 
@@ -19,19 +19,13 @@ from grpo_top.sources.feed import Limits
 from grpo_top.sources.http import Network
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from grpo_top.snapshot import Snapshot
 
 QUICK = Limits(
     connect=0.5, read=0.3, whole=1.0, body=1 << 20, first_wait=0.02, longest_wait=0.05, a_second=1e6
 )
-
-
-@pytest.fixture
-def server() -> Iterator[Loopback]:
-    with loopback() as running:
-        yield running
 
 
 @pytest.fixture

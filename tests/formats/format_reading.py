@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 from functools import cache
 from pathlib import Path, PurePath
@@ -21,6 +22,11 @@ DATA = Path(__file__).parent.parent / "data" / "formats"
 HEAD = 64 << 10
 
 T = TypeVar("T")
+
+
+def lines(*records: object) -> bytes:
+    """Records as JSON lines."""
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 @cache

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path, PurePath
 
 import pytest
-from format_reading import fed, of
+from format_reading import fed, lines, of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from runs import read, values
@@ -42,10 +41,6 @@ RECORD = {
     "grader": {"problem": "timed out"},
     "left": "over",
 }
-
-
-def lines(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def table(*rows: list[object], delimiter: str = ",", end: str = "\r\n") -> bytes:

@@ -4,7 +4,7 @@ from pathlib import PurePath
 
 import pytest
 import runs
-from format_reading import fed, of, packed, read
+from format_reading import fed, lines, of, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import read as read_run
@@ -26,10 +26,6 @@ from grpo_top.records import Eval, Rollout, Run, Skipped, Step
 
 RUN = "miles-stale_weights"
 EVENTS = "dashboard/trajectories/20261130_14.jsonl"
-
-
-def lines(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def sample(number: int, group: int = 0, **fields: object) -> dict[str, object]:

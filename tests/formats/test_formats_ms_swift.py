@@ -4,7 +4,7 @@ from pathlib import PurePath
 from statistics import fmean
 
 import pytest
-from format_reading import fed, of, opened, packed, read
+from format_reading import fed, lines, of, opened, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import read as run_of
@@ -48,10 +48,6 @@ def with_args() -> RunContext:
     context = RunContext()
     opened("args.json", sample("args.json"), context).whole(sample("args.json"))
     return context
-
-
-def lines(*records: dict[str, object]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def logging(*records: dict[str, object]) -> list[object]:

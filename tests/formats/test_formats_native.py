@@ -2,7 +2,7 @@ import json
 import math
 
 import pytest
-from format_reading import fed, of, opened, read
+from format_reading import fed, lines, of, opened, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -70,10 +70,6 @@ ROLLOUT = {
     "reward_version": "r1",
     "time": 1760000000.5,
 }
-
-
-def lines(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def one(record: dict[str, object]) -> object:

@@ -1,17 +1,11 @@
-import json
-
 import pytest
-from format_reading import fed, of, opened, read
+from format_reading import fed, lines, of, opened, read
 from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.plain import PlainReader
 from grpo_top.records import Eval, Rollout, Skipped, Step
-
-
-def lines(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def test_a_rollout_is_read_by_the_usual_names_of_its_fields():

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from loopback import Asked, Loopback, Says, loopback
+from loopback import Asked, Loopback, Says
 
 from grpo_top.formats.base import RunContext
 from grpo_top.formats.endpoint import recognise
@@ -66,12 +66,6 @@ class Asking:
 
     def close(self) -> None:
         self._network.close()
-
-
-@pytest.fixture
-def server():
-    with loopback() as found:
-        yield found
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import math
 from pathlib import Path, PurePath
 
 import pytest
-from format_reading import fed, of, opened, packed, read, sample
+from format_reading import fed, lines, of, opened, packed, read, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,10 +35,6 @@ ROW = {"step": 3, "env/all/reward/total": 0.5, "optim/lr": 1e-4, "progress/done_
 
 SUMMARIES = "iteration_000007/train_rollout_summaries.jsonl"
 TREE = "iteration_000007/train_logtree.json"
-
-
-def lines(*records: dict[str, object]) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def summaries(*records: dict[str, object], context: RunContext | None = None) -> list[object]:

@@ -3,7 +3,7 @@ import json
 from pathlib import PurePath
 
 import pytest
-from format_reading import fed, of, opened, packed, read
+from format_reading import fed, lines, of, opened, packed, read
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,10 +12,6 @@ from grpo_top.formats.registry import choose
 from grpo_top.formats.verifiers import ResultsReader, TracesReader
 from grpo_top.formats.verifiers_traces import Intended
 from grpo_top.records import Location, Message, Rollout, Run, Skipped
-
-
-def lines(*records: object) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
 
 
 def results(*records: object) -> list[object]:

@@ -42,12 +42,6 @@ SECRET = "hunter2-very-secret"
 
 
 @pytest.fixture
-def server() -> Iterator[Loopback]:
-    with loopback() as running:
-        yield running
-
-
-@pytest.fixture
 def network() -> Iterator[Network]:
     asking = Network(limits=QUICK)
     yield asking
