@@ -364,8 +364,11 @@ class LiveMonitor(threading.Thread):
 
     def _rest(self, came: bool) -> None:
         """Wait for what is to be read next."""
-        if came:
-            self._stopping.wait(0 if self.monitor.unfinished else self._pause())
+        if came and self.monitor.unfinished:
+            self._stopping.wait(0)
+        elif came:
+            self._stopping.wait(self._pause())
+            self.monitor.wait(0)  # which files have changed meanwhile
         else:
             self.monitor.wait(self._poll_seconds)
             self._reads_since = time.monotonic()

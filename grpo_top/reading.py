@@ -178,13 +178,14 @@ class Reading(ABC):
         told = self.tree.wait(longest)
         ended_early = time.monotonic() - begun < longest
         self._told_in_vain = min(self._told_in_vain + 1, 4) if ended_early else 0
+        if ended_early:  # the more files, the more is gathered first
+            time.sleep(min(self.files / 1000, seconds))
+            told |= self.tree.wait(0)
         self._told |= told
         for path in told & self._place_of.keys():
             place = self._place_of[path]
             self._order[place].quiet_looks = 0
             self._lively.add(place)
-        if ended_early:
-            time.sleep(min(self.files / 1000, seconds))  # the more files, the more is gathered first
 
     @property
     def is_told(self) -> bool:

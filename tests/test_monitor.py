@@ -25,6 +25,7 @@ from runs import (
 
 from grpo_top.config import Settings
 from grpo_top.monitor import LiveMonitor, Monitor, NothingReadable
+from grpo_top.reading import FILES_AT_ONCE
 from grpo_top.standing import standing
 
 if TYPE_CHECKING:
@@ -361,6 +362,23 @@ def wait_until(holds: object, seconds: float = 10.0) -> None:
     while not holds():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.01)
+
+
+def test_of_very_many_files_all_that_changed_during_a_rest_are_read_at_once(tmp_path: Path) -> None:
+    logs = [
+        write_log(tmp_path / f"{rank}.jsonl", group(1, str(rank), (0, 1)))
+        for rank in range(3 * FILES_AT_ONCE)
+    ]
+    monitor = Monitor([str(tmp_path)], Settings())
+    monitor.wait(0)  # it watches from here on
+    while monitor.poll(5.0):
+        pass
+    for rank, log in enumerate(logs):
+        with log.open("a") as file:
+            file.writelines(json.dumps(record) + "\n" for record in group(2, str(rank), (0, 1)))
+    monitor.wait(0)
+    monitor.poll(5.0)
+    assert monitor.snapshot().run.rollouts == 4 * len(logs)
 
 
 def test_the_framework_is_told_by_its_files_where_no_record_says_it(tmp_path: Path) -> None:
