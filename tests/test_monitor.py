@@ -25,7 +25,7 @@ from runs import (
 
 from grpo_top.config import Settings
 from grpo_top.monitor import LiveMonitor, Monitor, NothingReadable
-from grpo_top.reading import FILES_AT_ONCE
+from grpo_top.reading import FILES_AT_ONCE, QUIET_LOOKS
 from grpo_top.standing import standing
 
 if TYPE_CHECKING:
@@ -370,9 +370,11 @@ def test_of_very_many_files_all_that_changed_during_a_rest_are_read_at_once(tmp_
         for rank in range(3 * FILES_AT_ONCE)
     ]
     monitor = Monitor([str(tmp_path)], Settings())
-    monitor.wait(0)  # it watches from here on
     while monitor.poll(5.0):
         pass
+    monitor.wait(0)  # it watches from here on
+    for _ in range(QUIET_LOOKS):
+        monitor.poll(5.0)
     for rank, log in enumerate(logs):
         with log.open("a") as file:
             file.writelines(json.dumps(record) + "\n" for record in group(2, str(rank), (0, 1)))
