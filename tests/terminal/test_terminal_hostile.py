@@ -120,7 +120,7 @@ def test_no_byte_that_acts_reaches_the_terminal_or_the_pager(log: Path, tmp_path
         terminal.keys("Enter")
         terminal.wait_for("Preview", 10)
         terminal.keys("/", "E", "V", "I", "L", "Enter")
-        terminal.wait_for("found", 10)
+        terminal.wait_for("14 of 14 rollouts", 10)
         terminal.keys("c", "Enter")
         terminal.wait_for("Siblings", 10)
         terminal.keys("f")
