@@ -3,7 +3,7 @@ down makes them safe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -102,3 +102,29 @@ class Fold(NamedTuple):
 
 
 Block = Heading | Paragraph | Prose | Table | Listing | Charts | Verbatim | Fold
+
+
+class Marks(NamedTuple):
+    """How words are written down: each makes what it is given safe."""
+
+    text: Callable[[str], str]
+    code: Callable[[str], str]
+    link: Callable[[str, str], str]
+    """Text and anchor → a link."""
+
+    def words(self, words: Words) -> str:
+        """A sentence."""
+        return "".join(map(self._word, words))
+
+    def item(self, item: str | Prose) -> str:
+        """A line of a list."""
+        return self.words(item.words) if isinstance(item, Prose) else self.text(item)
+
+    def _word(self, word: str | Code | Link) -> str:
+        match word:
+            case Code(text):
+                return self.code(text)
+            case Link(text, anchor):
+                return self.link(text, anchor)
+            case text:
+                return self.text(text)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from grpo_top.report_file.blocks import (
     Charts,
-    Code,
     Fold,
     Heading,
-    Link,
     Listing,
+    Marks,
     Paragraph,
     Prose,
     Table,
@@ -24,7 +23,7 @@ from grpo_top.text import safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grpo_top.report_file.blocks import Block, Words
+    from grpo_top.report_file.blocks import Block
 
 
 def html(blocks: Iterable[Block], title: str) -> str:
@@ -53,9 +52,9 @@ def _parts(block: Block) -> Iterator[str]:
             yield "</table>"
         case Listing(items, ordered):
             tag = "ol" if ordered else "ul"
-            yield f"<{tag}>" + "".join(f"<li>{_item(item)}</li>" for item in items) + f"</{tag}>"
+            yield f"<{tag}>" + "".join(f"<li>{_MARKS.item(item)}</li>" for item in items) + f"</{tag}>"
         case Prose(words):
-            yield f"<p>{_words(words)}</p>"
+            yield f"<p>{_MARKS.words(words)}</p>"
         case Charts(charts):
             yield '<div class="charts">'
             for chart in charts:
@@ -71,23 +70,12 @@ def _parts(block: Block) -> Iterator[str]:
             yield "</details>"
 
 
-def _item(item: str | Prose) -> str:
-    return _words(item.words) if isinstance(item, Prose) else _text(item)
-
-
-def _words(words: Words) -> str:
-    return "".join(map(_word, words))
-
-
-def _word(word: str | Code | Link) -> str:
-    match word:
-        case Code(text):
-            return f"<code>{_text(text)}</code>"
-        case Link(text, anchor):
-            return f'<a href="#{_text(anchor)}">{_text(text)}</a>'
-        case text:
-            return _text(text)
-
-
 def _text(text: str) -> str:
     return escape(safe(text), quote=True)
+
+
+_MARKS = Marks(
+    text=_text,
+    code=lambda text: f"<code>{_text(text)}</code>",
+    link=lambda text, anchor: f'<a href="#{_text(anchor)}">{_text(text)}</a>',
+)

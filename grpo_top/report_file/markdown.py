@@ -9,11 +9,10 @@ import numpy as np
 
 from grpo_top.report_file.blocks import (
     Charts,
-    Code,
     Fold,
     Heading,
-    Link,
     Listing,
+    Marks,
     Paragraph,
     Prose,
     Table,
@@ -24,7 +23,7 @@ from grpo_top.text import safe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from grpo_top.report_file.blocks import Block, Chart, Words
+    from grpo_top.report_file.blocks import Block, Chart
 
 _SPARKS = "▁▂▃▄▅▆▇"
 _SPARK_CELLS = 40
@@ -49,9 +48,11 @@ def _lines(block: Block) -> Iterator[str]:
             yield _row(["---"] * len(header), plain=True)
             yield from map(_row, rows)
         case Listing(items, ordered):
-            yield from (f"{f'{n}.' if ordered else '-'} {_item(item)}" for n, item in enumerate(items, 1))
+            yield from (
+                f"{f'{n}.' if ordered else '-'} {_MARKS.item(item)}" for n, item in enumerate(items, 1)
+            )
         case Prose(words):
-            yield _words(words)
+            yield _MARKS.words(words)
         case Charts(charts):
             yield from _lines(
                 Table(
@@ -85,23 +86,10 @@ def _spark_row(chart: Chart) -> tuple[str, ...]:
     return chart.title, sparks, f"{low:.3g}", f"{high:.3g}", chart.newest
 
 
-def _item(item: str | Prose) -> str:
-    return _words(item.words) if isinstance(item, Prose) else _text(item)
-
-
-def _words(words: Words) -> str:
-    return "".join(map(_word, words))
-
-
-def _word(word: str | Code | Link) -> str:
-    match word:
-        case Code(text):
-            return f"`{safe(text)}`"
-        case Link(text, anchor):
-            return f"[{_text(text)}](#{anchor})"
-        case text:
-            return _text(text)
-
-
 def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\1", safe(text))
+
+
+_MARKS = Marks(
+    text=_text, code=lambda text: f"`{safe(text)}`", link=lambda text, anchor: f"[{_text(text)}](#{anchor})"
+)
