@@ -23,7 +23,7 @@ from grpo_top.formats.plain_documents import (
 from grpo_top.formats.plain_fields import STEP, Fields, is_rollout, is_whole_rollout
 from grpo_top.formats.plain_names import WEAK_STEPS
 from grpo_top.formats.plain_places import place_of
-from grpo_top.formats.plain_rows import Rows, step_of
+from grpo_top.formats.plain_rows import Rows, RowsReader, step_of
 from grpo_top.formats.plain_shapes import numbers_within
 from grpo_top.records import Location, Rollout, Skipped
 
@@ -130,7 +130,7 @@ def _tells_of_training(record: Mapping[str, Any], layout: Layout) -> bool:
     return bool(known - {None}) and _is_row(record, layout)
 
 
-class PlainReader(JsonLinesReader):
+class PlainReader(RowsReader, JsonLinesReader):
     """Reads a line as the rollouts, step or evaluation that its fields show it to be."""
 
     def __init__(self, context: RunContext, fields: Fields | None = None, rows: Rows | None = None) -> None:
@@ -141,22 +141,12 @@ class PlainReader(JsonLinesReader):
         rows = self._rows.fresh()
         return PlainReader(rows.context, rows.fields, rows)
 
-    @property
-    def note(self) -> str:
-        """Where the step comes from, if from no record."""
-        return self._rows.note
-
-    @property
-    def fields(self) -> Mapping[str, str | None]:
-        """The names in the records so far → what each is read as."""
-        return self._rows.read_as
-
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """The rollouts of the line, or a step and the evaluation that its row carries."""
         return self._rows.records(raw, location)
 
 
-class DocumentReader(Reader):
+class DocumentReader(RowsReader):
     """Reads a JSON file that is one list or object of such records."""
 
     def __init__(self, rows: Rows) -> None:
@@ -166,26 +156,11 @@ class DocumentReader(Reader):
         """A reader that has read nothing."""
         return DocumentReader(self._rows.fresh())
 
-    @property
-    def note(self) -> str:
-        """Where the step comes from, if from no record."""
-        return self._rows.note
-
-    @property
-    def fields(self) -> Mapping[str, str | None]:
-        """The names in the records so far → what each is read as."""
-        return self._rows.read_as
-
     def whole(self, data: bytes) -> list[Record]:
         """Records of the file; of one that was cut, those that are whole."""
         value, cut = document(data)
-        found: list[Record] = [Skipped(f"not whole: {cut}", len(data))] if cut else []
-        for place, raw in enumerate(records_in(value)):
-            try:
-                found += self._rows.records(raw, Location(place, 0))
-            except ValueError as error:
-                found.append(Skipped(str(error), place))
-        return found
+        said: list[Record] = [Skipped(f"not whole: {cut}", len(data))] if cut else []
+        return said + self._rows.of_all(records_in(value))
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
         """The rollout of the record `location.offset`."""

@@ -125,21 +125,27 @@ _NAMES: dict[str, tuple[str, ...]] = {
 WEAK_STEPS = frozenset(("update", "it", "round", "batch", "batch_idx", "batch_id", "_step", "epoch"))
 """Names of a step that anything may have which counts: what they count is told by the rest of the record."""
 LAST_REWARDS = (
-    *("correct", "is_correct", "success", "is_success", "solved", "passed", "accuracy", "acc", "correctness"),
+    "correct",
+    "is_correct",
+    "success",
+    "is_success",
+    "solved",
+    "passed",
+    "accuracy",
+    "acc",
+    "correctness",
 )
 """What counts as the reward where nothing else does."""
 LAST_COMPLETIONS = (
-    *(
-        "text",
-        "content",
-        "answer",
-        "solution",
-        "prediction",
-        "model_answer",
-        "rollout",
-        "trajectory",
-        "sample",
-    ),
+    "text",
+    "content",
+    "answer",
+    "solution",
+    "prediction",
+    "model_answer",
+    "rollout",
+    "trajectory",
+    "sample",
 )
 """What counts as the completion where nothing else does: in most data sets these are what is right."""
 IDS = (

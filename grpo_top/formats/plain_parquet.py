@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, ClassVar
 
-from grpo_top.formats.base import Claim, Format, Reader
+from grpo_top.formats.base import Claim, Format
 from grpo_top.formats.parquet import MAGIC, parquet_rows
 from grpo_top.formats.plain import NAMED, claim_of
 from grpo_top.formats.plain_fields import Fields
 from grpo_top.formats.plain_places import place_of
-from grpo_top.formats.plain_rows import Rows
+from grpo_top.formats.plain_rows import Rows, RowsReader
 from grpo_top.records import Location, Rollout, Skipped
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class PlainParquet(Format):
         return TableReader(path, Rows(context, self._fields, place_of(path)))
 
 
-class TableReader(Reader):
+class TableReader(RowsReader):
     """Reads a row as the rollout that its columns show; a rollout's location is its row."""
 
     def __init__(self, path: PurePath, rows: Rows) -> None:
@@ -75,11 +75,6 @@ class TableReader(Reader):
         """Why nothing is read of a table of something else."""
         return self._note
 
-    @property
-    def fields(self) -> Mapping[str, str | None]:
-        """The columns → what each is read as."""
-        return self._rows.read_as
-
     def whole(self, data: bytes) -> list[Record]:
         """One rollout a row."""
         try:
@@ -89,13 +84,7 @@ class TableReader(Reader):
         if claim_of(self._path, table[:5], self._rows.fields, NAME) is None:
             self._note = _NO_ROLLOUTS
             return []
-        found: list[Record] = []
-        for place, row in enumerate(table):
-            try:
-                found += self._rows.records(row, Location(place, 0))
-            except ValueError as error:
-                found.append(Skipped(str(error), place))
-        return found
+        return self._rows.of_all(table)
 
     def replay(self, data: bytes, location: Location) -> Rollout | None:
         """The rollout of row `location.offset`, from the whole file."""

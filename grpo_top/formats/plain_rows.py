@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from grpo_top.formats.base import Reader
 from grpo_top.formats.decode import integer, number, timestamp
 from grpo_top.formats.names import canonical
 from grpo_top.formats.native import NativeReader
@@ -24,14 +25,14 @@ from grpo_top.formats.plain_names import STEP_NAMES
 from grpo_top.formats.plain_places import NO_PLACE, Numbering, Place
 from grpo_top.formats.plain_shapes import numbers_within, tells_group
 from grpo_top.formats.tracked import Tracked
-from grpo_top.records import Rollout, Skipped
+from grpo_top.records import Location, Rollout, Skipped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from grpo_top.formats.base import RunContext
     from grpo_top.formats.plain_fields import Source
-    from grpo_top.records import Location, Record
+    from grpo_top.records import Record
 
 _EVALUATION = ("eval/", "eval_", "validation/", "test/")
 _EXPORTED = "_step"
@@ -74,6 +75,16 @@ class Rows:
             if len(parts) == 1 and parts[0] is raw
             else self._of_parts(raw, parts, location)
         )
+
+    def of_all(self, raws: Iterable[Mapping[str, Any]]) -> list[Record]:
+        """The records of objects that are located by their number; one that is none is skipped alone."""
+        found: list[Record] = []
+        for place, raw in enumerate(raws):
+            try:
+                found += self.records(raw, Location(place, 0))
+            except ValueError as error:
+                found.append(Skipped(str(error), place))
+        return found
 
     def _of_parts(
         self, raw: Mapping[str, Any], parts: Sequence[Mapping[str, Any]], location: Location
@@ -165,3 +176,19 @@ class Rows:
         for name, field in found.items():
             if field is not None or name not in self.read_as:
                 self.read_as[name] = field
+
+
+class RowsReader(Reader):
+    """A reader of such records, in whatever kind of file."""
+
+    _rows: Rows
+
+    @property
+    def note(self) -> str:
+        """Where the step comes from, if from no record."""
+        return self._rows.note
+
+    @property
+    def fields(self) -> Mapping[str, str | None]:
+        """The names in the records so far → what each is read as."""
+        return self._rows.read_as
