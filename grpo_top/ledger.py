@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from grpo_top.bundle import Bundle
     from grpo_top.config import Settings
     from grpo_top.grades import HandScore
     from grpo_top.records import Eval, FleetLook, Grade, Run, SamplerLook, Step
@@ -112,9 +113,8 @@ class Ledger:
             row += len(rollouts)
             self._count(rollouts, writer)
 
-    def _count(self, rollouts: Sequence[Rollout], writer: str) -> None:
+    def _count(self, bundle: Bundle, writer: str) -> None:
         """Note which steps the rollouts of one writer belong to."""
-        bundle = bundled(rollouts)
         touched = _counted(bundle.steps, bundle.column("split"))
         counts: dict[int, int] = defaultdict(int)
         for (step, split), count in touched.items():

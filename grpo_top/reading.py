@@ -98,8 +98,9 @@ class Reading(ABC):
         self._lively: set[int] = set()
         """The places of those that are not quiet."""
         self._told: set[Path] = set()
-        """What was told to have changed since the last scan; whether all that had changed was told by then."""
+        """What was told to have changed since the last scan."""
         self._trusts_events = False
+        """Whether all that had changed was told by then."""
         self._told_in_vain = 0
         """Waits in a row that something ended, and after which there was nothing to read."""
         self._unknown: dict[Path, int] = {}

@@ -345,9 +345,7 @@ class Judge:
             for step in dict.fromkeys(steps[start:stop][[0, -1]].tolist() if start < stop else ()):
                 seen = replace(facts, step=step)
                 verdict = detector.observe(seen)
-                if verdict.status >= INFO:
-                    finding.details = detector.describe(seen)
-                status = finding.take(verdict, step, self.clears[id_])
+                status = _described_and_taken(finding, verdict, seen, detector, self.clears[id_])
                 value = math.nan if verdict.value is None else verdict.value
             for name in facts.values if start < stop else ():
                 self.seen.setdefault(name, int(steps[start]))
@@ -372,9 +370,8 @@ class Judge:
                     continue
                 finding = self.state.findings[detector.id] = FindingState()
             before = finding.active
-            if verdict.status >= INFO:
-                finding.details = detector.describe(self._facts)
-            self.state.statuses[detector.id] = finding.take(verdict, self._facts.step, clear=1)
+            status = _described_and_taken(finding, verdict, self._facts, detector, clear=1)
+            self.state.statuses[detector.id] = status
             changed |= finding.active != before
         return changed
 
@@ -426,6 +423,15 @@ class Judge:
         steps = [checkpoint.step or 0 for checkpoint in self._checkpoints]
         gaps = [(steps[i + 1] - steps[i - 1]) / (steps[-1] - steps[i - 1]) for i in range(1, len(steps) - 1)]
         del self._checkpoints[1 + gaps.index(min(gaps))]
+
+
+def _described_and_taken(
+    finding: FindingState, verdict: Verdict, facts: StepFacts, detector: Detector, clear: int
+) -> Status:
+    """The status to show after a verdict, with what the detector has to say where it fires."""
+    if verdict.status >= INFO:
+        finding.details = detector.describe(facts)
+    return finding.take(verdict, facts.step, clear)
 
 
 def _described(before: Detector, steps: Sequence[StepFacts]) -> Details:
