@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from grpo_top.formats.decode import number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from grpo_top.formats.base import RunContext
 
 _NO_REWARDS = frozenset(
     ("step", "gen_step", "prompt", "completion", "advantage", "advantages", "group", "index")
 )
+_OF_THE_DATA = frozenset(("solution", "answer", "ground_truth", "reference", "target", "label", "gold"))
+"""Columns of the data set, often numbers themselves, that an export has kept beside its prompts."""
 
 
 def blocks(prompts: Sequence[object], size: int | None = None) -> Iterator[tuple[int, int]]:
@@ -38,9 +40,10 @@ def blocks(prompts: Sequence[object], size: int | None = None) -> Iterator[tuple
 
 
 def reward_columns(columns: Sequence[str], numeric: set[str], known: set[str]) -> list[str]:
-    """The reward functions' columns: those that a log has named, else the numeric ones after the completion.
+    """The reward functions' columns: those that a log has named, else the numeric ones before the advantage.
 
-    Columns that the user adds (`log_extra`) come after them, so the first one that is no number ends them.
+    Columns that the user adds (`log_extra`) come after them, so the first one that is no number ends them. What
+    an export has put before them (the solution beside its prompt) does not.
     """
     named = [name for name in columns if name in known]
     if named:
@@ -50,11 +53,29 @@ def reward_columns(columns: Sequence[str], numeric: set[str], known: set[str]) -
         if name in _NO_REWARDS:
             if name.startswith("advantage"):
                 break
-        elif name in numeric:
+        elif name in numeric and name not in _OF_THE_DATA:
             found.append(name)
-        else:
+        elif found:
             break
     return found
+
+
+class RowColumns:
+    """Which columns of a table that comes row by row are rewards, as far as its rows have said: rewards are floats."""
+
+    def __init__(self) -> None:
+        self._numeric: set[str] = set()
+        self._other: set[str] = set()
+
+    def rewards(self, row: Mapping[str, Any], known: set[str]) -> list[str]:
+        """The reward functions' columns of this row; one that has been null in every row so far is none of them."""
+        for name, value in row.items():
+            if isinstance(value, float):
+                self._numeric.add(name)
+            elif value is not None:
+                self._other.add(name)
+        seen = self._numeric | self._other | known
+        return reward_columns([name for name in row if name in seen], self._numeric, known)
 
 
 def given(value: object) -> float | None:

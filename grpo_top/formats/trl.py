@@ -11,7 +11,14 @@ import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_top.formats.base import Claim, Format, Reader
-from grpo_top.formats.completions import blocks, given, known_rewards, note_rewards, reward_columns
+from grpo_top.formats.completions import (
+    RowColumns,
+    blocks,
+    given,
+    known_rewards,
+    note_rewards,
+    reward_columns,
+)
 from grpo_top.formats.conversation import conversation, texts
 from grpo_top.formats.decode import bare, head_records, integer, numbers, parse_record
 from grpo_top.formats.jsonl import JsonLinesReader
@@ -199,6 +206,7 @@ class CompletionLinesReader(JsonLinesReader):
 
     def __init__(self, context: RunContext) -> None:
         self._context = context
+        self._columns = RowColumns()
 
     def fresh(self) -> CompletionLinesReader:
         """A reader that has read nothing."""
@@ -206,8 +214,7 @@ class CompletionLinesReader(JsonLinesReader):
 
     def records(self, raw: dict[str, Any], location: Location) -> Iterator[Record]:
         """One rollout."""
-        numeric = {name for name, value in raw.items() if isinstance(value, float) or value is None}
-        columns = reward_columns(list(raw), numeric, known_rewards(self._context))
+        columns = self._columns.rewards(raw, known_rewards(self._context))
         rollout = _rollout(raw, columns, location, None, None)
         if rollout is None:
             raise ValueError("rollout without a step")

@@ -120,7 +120,7 @@ def numeric_extra() -> bytes:
         prompt=["a", "a"],
         completion=["x", "y"],
         accuracy=[0.0, 1.0],
-        gold=[49.0, 49.0],
+        margin=[49.0, 49.0],
         advantage=[-1.0, 1.0],
     )
 
@@ -135,7 +135,7 @@ def test_log_extra_number_is_no_reward_where_the_log_has_named_the_rewards():
 
 
 def test_log_extra_number_cannot_be_told_from_a_reward_before_that():
-    assert list(whole(numeric_extra())[0].rewards) == ["accuracy", "gold"]
+    assert list(whole(numeric_extra())[0].rewards) == ["accuracy", "margin"]
 
 
 def test_log_extra_integer_is_no_reward():
@@ -193,6 +193,30 @@ def test_completions_exported_as_json_lines_are_read():
     )
     assert second.location.offset == data.index(b"\n") + 1
     assert opened("completions.jsonl", data).replay(data[: first.location.length], first.location) == first
+
+
+def exported(rows: list[dict[str, object]]) -> list[dict[str, float | None] | None]:
+    data = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    return [record.rewards for record in read("completions.jsonl", data)]
+
+
+@pytest.mark.parametrize("solution", ["136", 136, 136.0, None, ["136"]])
+def test_a_solution_that_an_export_puts_before_the_rewards_is_none_and_hides_none(solution):
+    row = {
+        "step": 3,
+        "prompt": "p",
+        "completion": "4",
+        "solution": solution,
+        "accuracy": 1.0,
+        "advantage": 0.5,
+    }
+    assert exported([row, row]) == [{"accuracy": 1.0}, {"accuracy": 1.0}]
+
+
+def test_a_reward_that_is_null_in_some_rows_is_unknown_there():
+    before, after = ({"step": 3, "prompt": "p", "completion": "4"}, {"note": "x", "advantage": 0.5})
+    rows = [{"a": 1.0, "b": 0.5}, {"a": None, "b": 0.5}, {"a": 1.0, "b": None}]
+    assert exported([before | row | after for row in rows]) == rows
 
 
 # Trainer state
