@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 SIZE = (160, 45)
 TEXT = 20_000
 """Characters of a completion in the large file."""
+TEXTS = 5
+"""Long texts that are opened."""
 
 
 def browser(folder: Path, quick: bool) -> list[Figure]:
@@ -55,45 +57,75 @@ def browser(folder: Path, quick: bool) -> list[Figure]:
     kept.narrow(parse("reward<0.5 dup"))
     filtered = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    opened, key = asyncio.run(_screen_times(snapshot))
+    opened, key = asyncio.run(_screen_times(snapshot, 5 if quick else 9))
     return [
         Figure("browser over a million rollouts: its lists made", lists * 1e3, "ms", 50.0, detail),
         Figure(
-            "… opened, to its first rows",
+            "browser over a million rollouts: opened, to its first rows",
             opened * 1e3,
             "ms",
             100.0,
-            "the screen put up and drawn; median of 9",
+            "the screen put up and drawn; median",
         ),
-        Figure("… a key", key * 1e3, "ms", 50.0, "the next step, its groups and rollouts drawn; median"),
-        Figure("… opened at a finding's evidence", evidence * 1e3, "ms", 100.0, "50 rollouts of it"),
-        Figure("… a filter over all of it", narrowed * 1e3, "ms", None, "with every key in its line"),
-        Figure("… memory to open it", memory / 1e6, "MB", 8.0, f"{filtered / 1e6:.0f} MB with a filter"),
+        Figure(
+            "browser over a million rollouts: a key",
+            key * 1e3,
+            "ms",
+            50.0,
+            "the next step, its groups and rollouts drawn; median",
+        ),
+        Figure(
+            "browser over a million rollouts: lists of a finding's evidence",
+            evidence * 1e3,
+            "ms",
+            100.0,
+            "50 rollouts of it",
+        ),
+        Figure(
+            "browser over a million rollouts: a filter over all",
+            narrowed * 1e3,
+            "ms",
+            None,
+            "with every key in its line",
+        ),
+        Figure(
+            "browser over a million rollouts: memory to open it",
+            memory / 1e6,
+            "MB",
+            8.0,
+            f"{filtered / 1e6:.0f} MB with a filter",
+        ),
     ]
 
 
 def large_file(folder: Path, quick: bool) -> list[Figure]:
     """A log of 5 GB."""
     log = folder / "rollouts.jsonl"
-    _write(log, 25_000 if quick else 250_000)
+    _write(log, 6_000 if quick else 250_000)
     size = log.stat().st_size
     monitor = Monitor([str(log)], Settings())
     monitor.read_all()
     snapshot = monitor.snapshot(finished=True)
     rows = list(range(snapshot.rollouts.length - 1, 0, -snapshot.rollouts.length // 60))
     times = [_quickest(lambda row=row: _text(snapshot, row), 1) for row in rows]  # type: ignore[misc]
-    key = asyncio.run(_text_times(snapshot))
+    keys = 10 if quick else 20
+    key = asyncio.run(_text_times(snapshot, keys))
     detail = f"{snapshot.rollouts.length:,} rollouts in {size / 1e9:.1f} GB"
     found = [
         Figure(
-            "any rollout's text, read", max(times) * 1e3, "ms", 50.0, f"the slowest of {len(times)}; {detail}"
+            "any rollout's text, read",
+            max(times) * 1e3,
+            "ms",
+            50.0,
+            f"the slowest of {len(times)}; {detail}",
+            unlike="too small a file to tell" if quick else "",
         ),
         Figure(
-            "… from the key to the screen",
+            "any rollout's text, from the key to the screen",
             key * 1e3,
             "ms",
             50.0,
-            "the next rollout in the browser; median of 20",
+            f"the next rollout in the browser; median of {keys}",
         ),
     ]
     for what, text in (
@@ -103,7 +135,7 @@ def large_file(folder: Path, quick: bool) -> list[Figure]:
     ):
         every = np.arange(snapshot.rollouts.length)
         if text.startswith("/"):
-            every = every[-10_000:]
+            every = every[-2_000 if quick else -10_000 :]
         search = Search(parse(text).texts, every, snapshot)
         search.run(lambda *_: None)
         progress = search.progress
@@ -117,7 +149,7 @@ def large_file(folder: Path, quick: bool) -> list[Figure]:
 
 
 def long_text(folder: Path, quick: bool) -> list[Figure]:
-    """Texts of 600 kB and of 10 MB, opened."""
+    """Texts of 600 kB and of 10 MB, opened: others each time."""
     chance = random.Random(5)
     line = Texts(chance).completion(7)
     figures = []
@@ -126,7 +158,7 @@ def long_text(folder: Path, quick: bool) -> list[Figure]:
         log = folder / "rollouts.jsonl"
         log.write_bytes(
             b"".join(
-                orjson.dumps(one) + b"\n" for one in _records(2, lambda index, text=text: f"{text}{index}")
+                orjson.dumps(one) + b"\n" for one in _records(1, lambda index, text=text: f"{text}{index}")
             )
         )
         monitor = Monitor([str(log)], Settings())
@@ -134,7 +166,7 @@ def long_text(folder: Path, quick: bool) -> list[Figure]:
         snapshot = monitor.snapshot(finished=True)
         read = _quickest(lambda snapshot=snapshot: _text(snapshot, 1), 5)  # type: ignore[misc]
         opened = asyncio.run(_replay_times(snapshot))
-        detail = f"from enter to its first rows; median of 5; {read * 1e3:.0f} ms to read it"
+        detail = f"from enter to its first rows; median of {TEXTS}; {read * 1e3:.0f} ms to read it"
         figures.append(Figure(f"a text of {name}, opened", opened * 1e3, "ms", 100.0, detail))
         log.unlink()
     return figures
@@ -205,12 +237,12 @@ async def _drawn(pilot: Pilot[Any], screen: BrowserScreen | ReplayScreen, holds:
         await asyncio.sleep(0)
 
 
-async def _screen_times(snapshot: Snapshot) -> tuple[float, float]:
+async def _screen_times(snapshot: Snapshot, times: int) -> tuple[float, float]:
     """Seconds from putting the browser up to its first rows, and of one key."""
     app = GrpoTop(snapshot)
     opened, keys = [], []
     async with app.run_test(size=SIZE) as pilot:
-        for _ in range(9):
+        for _ in range(times):
             screen = BrowserScreen()
             begin = time.perf_counter()
             app.push_screen(screen)
@@ -226,14 +258,14 @@ async def _screen_times(snapshot: Snapshot) -> tuple[float, float]:
     return statistics.median(opened), statistics.median(keys)
 
 
-async def _text_times(snapshot: Snapshot) -> float:
+async def _text_times(snapshot: Snapshot, count: int) -> float:
     """Seconds from a key in the list of rollouts to the text of the next one on the screen."""
     app, times = GrpoTop(snapshot), []
     async with app.run_test(size=SIZE) as pilot:
         screen = BrowserScreen()
         app.push_screen(screen)
         await pilot.pause()
-        for _ in range(20):
+        for _ in range(count):
             begin = time.perf_counter()
             screen.action_move(1)  # another step: nothing of it has been read
             row = screen._browse.row if screen._browse is not None else None
@@ -246,7 +278,7 @@ async def _text_times(snapshot: Snapshot) -> float:
 async def _replay_times(snapshot: Snapshot) -> float:
     app, times = GrpoTop(snapshot), []
     async with app.run_test(size=SIZE) as pilot:
-        for row in range(5):
+        for row in range(TEXTS):
             screen = ReplayScreen(row, (row,))
             begin = time.perf_counter()
             app.push_screen(screen)

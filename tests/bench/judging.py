@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from grpo_top.snapshot import Snapshot
 
 MEASURED = 60
+IN_TURN = 10
+"""Steps of a short and of a long run that are measured in turn."""
 
 
 class Timed(Ledger):
@@ -52,18 +54,19 @@ class Timed(Ledger):
 
 def steps(folder: Path, quick: bool) -> list[Figure]:
     """Statistics and detectors of a step of 256 rollouts, early in a run and late in it; a picture of a long run."""
-    late = 3_000 if quick else 100_000
-    ledger = Timed()
+    late = 600 if quick else 100_000
+    short, long = Timed(), Timed()
     pattern = _steps_of_records(MEASURED)
-    step = _feed(ledger, pattern, 0)
-    early = _cost_of(ledger)
-    # In between, steps of few rollouts: what may grow grows with steps, and not with what one holds.
+    # Before they are measured, steps of few rollouts: what may grow grows with steps, and not with what one holds.
     few = [[*records[:16], records[-1]] for records in pattern]
+    step = 0
     while step < late:
-        step = _feed(ledger, few, step)
-    picture_cost = statistics.median(_picture_cost(ledger) for _ in range(9))
-    _feed(ledger, pattern, step)
-    at_end = _cost_of(ledger)
+        step = _feed(long, few, step)
+    picture_cost = statistics.median(_picture_cost(long) for _ in range(9))
+    for start in range(0, MEASURED, IN_TURN):  # what disturbs one disturbs both
+        for ledger, before in ((short, 0), (long, step)):
+            _feed(ledger, pattern[start : start + IN_TURN], before + start)
+    early, at_end = _cost_of(short), _cost_of(long)
     facts, detectors = early
     return [
         Figure(

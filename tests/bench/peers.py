@@ -6,6 +6,7 @@ else on the PATH; none of them is needed.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import subprocess
@@ -18,12 +19,14 @@ from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
 from tests.bench.figures import Figure
 from tests.bench.inputs import write_metrics
-from tests.bench.processes import cost, grpo_top, in_turn, least
+from tests.bench.processes import grpo_top, in_turn, least
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS = 2_000
+LIVE_TARGET = 30.0
+READS_NO_LOG = ("rlwatch",)
 LIVE = {
     "rlprobe": """
 import json, sys, tempfile, time
@@ -81,33 +84,37 @@ def metrics_log(folder: Path, quick: bool) -> list[Figure]:
     check = grpo_top("check", "--fail-on", "never", str(log))
     commands = {name: [found, *how, str(log)] for name, how in WHOLE.items() if (found := _find(name))}
     if not commands:
-        alone = cost(check)
+        ((alone,),) = in_turn(1, check)
         detail = f"{STEPS:,} steps: {alone.cpu:.2f} s CPU; no peer that reads such a log is installed"
-        return [Figure("check: 2,000 steps of metrics", alone.cpu, "s", None, detail)]
-    ours, *theirs = in_turn(3 if quick else 9, check, *commands.values())
+        return [Figure("check over 2,000 steps of metrics", alone.cpu, "s", None, detail)]
+    ours, *theirs = in_turn(2 if quick else 9, check, *commands.values())
     fastest = min(map(least, theirs))
     detail = f"{STEPS:,} steps, CPU of whole processes: {least(ours):.2f} s and {fastest:.2f} s ({', '.join(commands)})"
     return [
         Figure(
-            "check: 2,000 steps of metrics against the fastest peer", least(ours) / fastest, "x", 0.7, detail
+            "check over 2,000 steps of metrics, against the fastest peer",
+            least(ours) / fastest,
+            "x",
+            0.7,
+            detail,
         )
     ]
 
 
 def live(folder: Path, quick: bool) -> list[Figure]:
     """A verdict and a picture after every single step of a growing log of metrics."""
-    count = 500 if quick else STEPS
+    count = 120 if quick else STEPS
     log = _flat_log(folder, count)
     own = min(_own_live(log, folder / "growing.jsonl") for _ in range(1 if quick else 2))
     detail = f"{count:,} steps, polled and pictured after each: {own:.2f} s CPU"
-    figures = [Figure("live: verdicts after every step", own / count * 1e3, "ms", None, detail)]
+    figures = [Figure("live: a verdict and a picture, a step", own / count * 1e3, "ms", None, detail)]
+    unlike = "too few steps: peers take the longer the more there are" if quick else ""
     for name, spent in _peers_live(log, every=25):
         what = f"live: {name}'s CPU over ours, checking as often"
-        if spent is None:
-            figures.append(Figure(what, float("nan"), "x", None, "not installed"))
-        else:
-            detail = f"at least 30 is the target; {spent:.1f} s over the same steps"
-            figures.append(Figure(what, spent / own, "x", None, detail))
+        detail = "not installed" if math.isnan(spent) else f"{spent:.1f} s over the same steps"
+        if name in READS_NO_LOG:
+            detail += "; called in the trainer's process with the numbers, it reads no log"
+        figures.append(Figure(what, spent / own, "x", LIVE_TARGET, detail, at_least=True, unlike=unlike))
     return figures
 
 
@@ -138,11 +145,12 @@ def _own_live(whole: Path, log: Path) -> float:
     return time.process_time() - begin
 
 
-def _peers_live(log: Path, every: int) -> Iterator[tuple[str, float | None]]:
+def _peers_live(log: Path, every: int) -> Iterator[tuple[str, float]]:
+    """Each peer with the seconds that it takes; NaN where it is not there."""
     for name, program in LIVE.items():
         command = _find(name)
         if command is None:
-            yield name, None
+            yield name, math.nan
             continue
         python = str(Path(command).parent / "python")
         done = subprocess.run(

@@ -53,11 +53,20 @@ def cost(command: Sequence[str]) -> Cost:
 
 def peak_memory(process: int) -> float:
     """The most memory that a running process has held, in bytes. Linux alone can say: elsewhere nan."""
+    return _memory(str(process), "VmHWM:")
+
+
+def resident() -> float:
+    """The memory that this process holds now, in bytes. Linux alone can say: elsewhere nan."""
+    return _memory("self", "VmRSS:")
+
+
+def _memory(process: str, what: str) -> float:
     try:
         lines = Path(f"/proc/{process}/status").read_text(encoding="ascii").splitlines()
     except OSError:
         return math.nan
-    return next((int(line.split()[1]) * 1024.0 for line in lines if line.startswith("VmHWM:")), math.nan)
+    return next((int(line.split()[1]) * 1024.0 for line in lines if line.startswith(what)), math.nan)
 
 
 def python(*arguments: str) -> list[str]:

@@ -21,7 +21,7 @@ def wire(folder: Path, quick: bool) -> list[Figure]:
     """Ask `grpo-top serve` for the whole log of a run, packed, as a grpo-top does."""
     log = folder / "run" / "rollouts.jsonl"
     log.parent.mkdir()
-    write_run(log, 20_000 if quick else 100_000)
+    write_run(log, 10_000 if quick else 100_000)
     server = subprocess.Popen(grpo_top("serve", str(log), "--port", "0"), stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     packed, lines = _whole_log(server.stdout.readline().split()[-1])
@@ -38,7 +38,7 @@ def wire(folder: Path, quick: bool) -> list[Figure]:
             None,
             f"{log.stat().st_size / rollouts:,.0f} bytes in the log, {len(lines) / rollouts:.0f} unpacked",
         ),
-        Figure("peak memory of `serve`", memory / 1e6, "MB", None, f"{rollouts:,} rollouts"),
+        Figure("`serve`: peak memory", memory / 1e6, "MB", None, f"{rollouts:,} rollouts"),
     ]
 
 
