@@ -6,18 +6,17 @@ import math
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import platformdirs
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_top.formats.name_tables import CANONICAL
 from grpo_top.records import SAMPLING_ORDER, Rollout, Success, normal_sampling
 from grpo_top.screen_settings import ACTS, KEYS_HELP, SCREEN, key_names, screen_value, taken
+from grpo_top.spelling import meant
+from grpo_top.user_folders import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from grpo_top.detectors.base import Detector
 
@@ -48,8 +47,7 @@ class ConfigError(ValueError):
     """A setting that cannot be: one line that says which, where, and what is near it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A knob's value and where it was set."""
 
     value: float
@@ -140,7 +138,7 @@ def find(run_directory: Path | None) -> Path | None:
 
 
 def _of_the_user() -> Path:
-    return Path(platformdirs.user_config_dir("grpo-top")) / FILE_NAME
+    return user_folder("config") / FILE_NAME
 
 
 def as_table(settings: Settings) -> dict[str, Any]:
@@ -404,5 +402,5 @@ def _number(value: object) -> float | None:
 
 def _near(name: str, known: Collection[str]) -> str:
     mean = f"{name}_mean"
-    close = [mean] if mean in known else get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    close = mean if mean in known else meant(name, known)
+    return f"; did you mean {close}?" if close else ""

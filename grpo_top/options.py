@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-from difflib import get_close_matches
 from pathlib import Path
-from textwrap import fill
 from typing import NoReturn
 
 from grpo_top import __version__
 from grpo_top.endpoint_options import add_endpoints
+from grpo_top.spelling import meant
 
 DESCRIPTIONS = {
     "monitor": "Watch a GRPO run live: what is wrong first, and the rollout that proves it.",
@@ -37,8 +36,8 @@ class OneLine(argparse.ArgumentParser):
         unknown, _, words = message.partition(": ")
         if unknown == "unrecognized arguments":
             name = words.split()[0].partition("=")[0]
-            near = get_close_matches(name, self._option_string_actions, n=1, cutoff=0.7)
-            message = f"there is no option {name}" + (f"; did you mean {near[0]}?" if near else "")
+            near = meant(name, self._option_string_actions, cutoff=0.7)
+            message = f"there is no option {name}" + (f"; did you mean {near}?" if near else "")
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` lists the options\n")
 
 
@@ -50,14 +49,24 @@ def parser(verb: str) -> argparse.ArgumentParser:
         usage=" ".join(filter(None, (name, _TAKES.get(verb, "[WHERE ...]"), "[options]"))),
         description=DESCRIPTIONS[verb],
         epilog=_verbs() if verb == "monitor" else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter if verb == "monitor" else argparse.HelpFormatter,
+        formatter_class=_Fixed,
     )
     if verb in _ADD_TO_RUN:
         _add_run(made)
         _ADD_TO_RUN[verb](made)
     else:
         _ADD[verb](made)
+    made.formatter_class = (
+        argparse.RawDescriptionHelpFormatter if verb == "monitor" else argparse.HelpFormatter
+    )
     return made
+
+
+class _Fixed(argparse.HelpFormatter):
+    """Tries out each option as it is added. To ask the terminal's width for that would load all of shutil."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=80)
 
 
 _TAKES = {"completion": "SHELL", "explain": "[ID]", "demo": ""}
@@ -205,6 +214,8 @@ _ADD_TO_RUN = {
 
 def _verbs() -> str:
     """Every verb and what it does, below the options of the monitor."""
+    from textwrap import fill  # noqa: PLC0415
+
     lines = [
         fill(DESCRIPTIONS[verb], 78, initial_indent=f"  {verb:<12}", subsequent_indent=" " * 14)
         for verb in VERBS

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from grpo_top.formats.registry import TRACKERS
-from grpo_top.formats.tensorboard import NAME as TENSORBOARD
+from grpo_top.formats.registry import TENSORBOARD, TRACKERS
 from grpo_top.places import BESIDE_A_RUN, Ground, Kind, Piece, grounds, home_of, is_part
 from grpo_top.sources.names import natural_key
+from grpo_top.spelling import meant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,8 +45,7 @@ class TrackedRun(NamedTuple):
     has_folder: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FoundRun:
+class FoundRun(NamedTuple):
     """One run among those that the watched places hold."""
 
     key: str
@@ -69,6 +65,8 @@ class FoundRun:
 
     def command(self, verb: str = "") -> str:
         """What to type to read it."""
+        from shlex import quote  # noqa: PLC0415  most places hold one run
+
         words = ["grpo-top", verb, *map(_from_here, self.where), *(("--run", self.pick) if self.pick else ())]
         return " ".join(quote(word) for word in words if word)
 
@@ -164,8 +162,8 @@ class Runs:
         names = [run.name for run in self.all]
         if found:
             raise ValueError(f"{name} may be {' or '.join(run.name for run in found)}")
-        near = get_close_matches(name, names, n=1)
-        raise ValueError(f"no run here is called {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        near = meant(name, names)
+        raise ValueError(f"no run here is called {name}" + (f"; did you mean {near}?" if near else ""))
 
     def written(self) -> dict[str, float]:
         """Key → when one of the run's files was last written, in seconds since the epoch."""
@@ -306,7 +304,7 @@ def _told_apart(runs: Sequence[FoundRun], top: Path) -> tuple[FoundRun, ...]:
     for run in runs:
         namesakes.setdefault(run.name, []).append(run)
     return tuple(
-        run if len(namesakes[run.name]) == 1 else replace(run, name=_long_name(run, namesakes[run.name], top))
+        run if len(namesakes[run.name]) == 1 else run._replace(name=_long_name(run, namesakes[run.name], top))
         for run in runs
     )
 

@@ -7,9 +7,10 @@ hundred thousand, so they are parsed and looked at many at once.
 from __future__ import annotations
 
 import math
-import secrets
+import os
+from array import array
 from itertools import groupby
-from operator import itemgetter, sub
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import orjson
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("rollout", "step", "eval", "run", "sampler", "grade")
 _KIND = itemgetter("kind")
-_MARK = secrets.randbits(60)
+_MARK = int.from_bytes(os.urandom(8)) >> 4
 """Between lines that are parsed together. None of them can hold it, so that it tells whether each is one value."""
 _BETWEEN = b",%d," % _MARK
 
@@ -108,7 +109,8 @@ class NativeReader(Reader):
 
     def together(self, lines: Lines) -> list[Read]:
         """As `feed`; neighbouring rollouts are one bundle."""
-        parsed = _parsed_at_once(lines) or _parsed_one_by_one(lines)
+        parse_them = _parsed_alone if lines.count == 1 else _parsed_at_once
+        parsed = parse_them(lines) or _parsed_one_by_one(lines)
         try:
             kinds = list(map(_KIND, parsed.values))
         except (KeyError, TypeError):  # something is no record
@@ -199,20 +201,36 @@ class Parsed(NamedTuple):
         return self.values[place], Location(offsets[place], lengths[place], parts[place]), self.numbers[place]
 
 
+def _parsed_alone(lines: Lines) -> Parsed | None:
+    """The only line; None where it is no plain JSON."""
+    (line,) = lines.lines
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return Parsed((value,), Places((lines.offset,), (len(line),), (0,)), (lines.first_number,))
+
+
 def _parsed_at_once(lines: Lines) -> Parsed | None:
     """Several lines as the elements of one array, with a mark after each; None where one of them is no plain JSON."""
-    data, ends, count = lines.data, lines.ends, lines.count
-    if count < 2:  # one alone may be of many megabytes, which need not be copied
-        return None
+    data, count = lines.data, lines.count
     try:
         found = orjson.loads(b"".join((b"[", data.replace(b"\n", _BETWEEN), b"0]")))
     except orjson.JSONDecodeError:
         return None
-    if len(ends) != count or len(found) != 2 * count + 1 or found[1::2].count(_MARK) != count:
+    if len(lines.ends) != count or len(found) != 2 * count + 1 or found[1::2].count(_MARK) != count:
         return None  # a line held no value or several, or parts of one
-    starts = lines.starts
-    places = Places([lines.offset + start for start in starts], list(map(sub, ends, starts)), (0,) * count)
-    return Parsed(found[:-1:2], places, range(lines.first_number, lines.first_number + count))
+    return Parsed(found[:-1:2], _places(lines), range(lines.first_number, lines.first_number + count))
+
+
+def _places(lines: Lines) -> Places:
+    """Where each of some lines lies."""
+    import numpy as np  # noqa: PLC0415  choosing a format does without
+
+    ends = np.array(lines.ends, np.int64)
+    starts = np.append(0, ends + 1)[:-1]
+    offsets, lengths = (array("q", values.tobytes()) for values in (lines.offset + starts, ends - starts))
+    return Places(offsets, lengths, (0,) * len(ends))
 
 
 def _parsed_one_by_one(lines: Lines) -> Parsed:

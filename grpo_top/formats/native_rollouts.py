@@ -11,9 +11,9 @@ from array import array
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from grpo_top.bundle import Bundle, transposed
+from grpo_top.bundle import Bundle, Components, Unmade, transposed
 from grpo_top.formats.conversation import conversation, texts
-from grpo_top.formats.decode import integer, number, numbers, text, timestamp, written
+from grpo_top.formats.decode import LARGEST, integer, number, numbers, text, timestamp, written
 from grpo_top.records import EVAL, TRAIN, normal_sampling
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 _SAMPLINGS_KEPT = 256
 _TEXT_OR_NONE = {str, NoneType}
+_FLAG_OR_NONE = {bool, NoneType}
+_SCALARS = {str, int, float, bool, NoneType}
+_REWARDS = (float, int, NoneType)
+FEW = 8
+"""Rollouts whose columns are made later, together with those of other files: each file brings so few of them where many
+grow at once.
+"""
 
 
 class RolloutColumns:
@@ -37,6 +44,12 @@ class RolloutColumns:
 
     def bundle(self, raws: Sequence[dict[str, Any]], places: Places) -> Bundle:
         """The rollouts that objects stand for; ValueError with a short reason where one of them stands for none."""
+        if len(raws) <= FEW and all(map(_is_plain, raws)):
+            return Bundle.later([raw["step"] for raw in raws], Unmade(raws, self), places)
+        return Bundle(self.columns(raws), places)
+
+    def columns(self, raws: Sequence[dict[str, Any]]) -> dict[str, Values]:
+        """The columns of such a bundle. It raises as `bundle` does, but nothing where all of them are plain."""
         unsaid = (None,) * len(raws)
         raw = {"step": unsaid, "split": unsaid, **transposed(raws, FIELDS)}
         found: dict[str, Values] = {}
@@ -48,7 +61,7 @@ class RolloutColumns:
         if "sampling" in raw:
             found["sampling"] = self._sampling(raw["sampling"])
         found |= _texts(*(raw.get(field, unsaid) for field in _TEXTS))
-        return Bundle({field: values for field, values in found.items() if _any_known(values)}, places)
+        return {field: values for field, values in found.items() if _any_known(values)}
 
     def _sampling(self, values: Values) -> list[Sampling | None]:
         if type(values[0]) is dict and values.count(values[0]) == len(values):
@@ -80,6 +93,25 @@ def step_number(value: object, kind: str) -> int:
     if found is None:
         raise ValueError(f"{kind} without a step" if value is None else f"{kind} whose step is no integer")
     return found
+
+
+def _is_plain(raw: dict[str, Any]) -> bool:
+    """Whether it certainly stands for a rollout: its step and reward are what they should be, nothing in it is a list,
+    and what is looked at as a whole is not nested.
+    """
+    return (
+        type(step := raw.get("step")) is int
+        and -LARGEST <= step < LARGEST
+        and type(raw.get("reward")) in _REWARDS
+        and "logprobs" not in raw
+        and list not in map(type, raw.values())
+        and _is_flat(raw.get("verifier"))
+        and _is_flat(raw.get("sampling"))
+    )
+
+
+def _is_flat(value: object) -> bool:
+    return type(value) is not dict or _SCALARS.issuperset(map(type, value.values()))
 
 
 def _any_known(values: Values) -> bool:
@@ -125,10 +157,11 @@ def _fractions(values: Values) -> array[float] | None:
 
 
 def _components(values: Values) -> Values:
-    if set(map(type, values)) == {dict} and all(
-        set(map(type, of_one)) == {float} for of_one in transposed(values).values()
-    ):
-        return values
+    if set(map(type, values)) == {dict}:
+        of_each = [(name, _fractions(of_one)) for name, of_one in transposed(values).items()]
+        columns = {name: of_one for name, of_one in of_each if of_one is not None}
+        if len(columns) == len(of_each):
+            return Components(columns, len(values))
     return [numbers(value) if type(value) is dict else None for value in values]
 
 
@@ -141,10 +174,14 @@ def _names(values: Values) -> Values:
 
 
 def _flags(values: Values) -> Values:
+    if set(map(type, values)) <= _FLAG_OR_NONE:
+        return values
     return [value if type(value) is bool else None for value in values]
 
 
 def _splits(values: Values) -> Values:
+    if values.count(TRAIN) == len(values):
+        return values
     return [EVAL if value == EVAL else TRAIN for value in values]
 
 
@@ -165,7 +202,9 @@ def _versions(values: Values) -> dict[str, Values]:
 
 
 def _verifiers(values: Values) -> dict[str, Values]:
-    parts = transposed([value if type(value) is dict else {} for value in values], ("raw", "error"))
+    if set(map(type, values)) != {dict}:
+        values = [value if type(value) is dict else {} for value in values]
+    parts = transposed(values, ("raw", "error"))
     found: dict[str, Values] = {}
     if "raw" in parts:
         raws = parts["raw"]
@@ -175,7 +214,8 @@ def _verifiers(values: Values) -> dict[str, Values]:
             else [raw if type(raw) is str else written(raw) for raw in raws]
         )
     if "error" in parts:
-        found["verifier_error"] = list(map(written, parts["error"]))
+        errors = parts["error"]
+        found["verifier_error"] = list(map(written, errors)) if _any_known(errors) else errors
     return found
 
 
@@ -209,14 +249,13 @@ def _floats(values: object) -> list[float] | None:
 
 def _texts(prompts: Values, completions: Values, messages: Values) -> dict[str, Values]:
     """What was asked and answered, as text, and turn by turn where it is said so."""
-    if list not in {*map(type, prompts), *map(type, completions), *map(type, messages)}:
-        return {"prompt": _plain(prompts), "completion": _plain(completions)}
+    kinds = set(map(type, prompts)).union(map(type, completions), map(type, messages))
+    if kinds <= _TEXT_OR_NONE:
+        return {"prompt": prompts, "completion": completions}
+    if list not in kinds:
+        return {"prompt": list(map(text, prompts)), "completion": list(map(text, completions))}
     said = [_said(*of_one) for of_one in zip(prompts, completions, messages, strict=True)]
     return dict(zip(_TEXTS, zip(*said, strict=True), strict=True))
-
-
-def _plain(values: Values) -> Values:
-    return values if set(map(type, values)) <= _TEXT_OR_NONE else list(map(text, values))
 
 
 def _said(

@@ -14,13 +14,8 @@ _SLIME = (
     "each sample's to_dict() as a line of JSON; miles: --dump-details DIR writes trajectory/N.jsonl"
 )
 _INSTEAD = (
-    (re.compile(r"global_step_\d+_training_input\.pkl|(?:^|/)dumped_data/"), _SKYRL),
-    (
-        re.compile(
-            r"(?:^|/)(?:rollout_data|train_data)/(?:eval_)?\d+\.pt|(?:^|[/_])(?:rollout|eval)_?\d+\.pt"
-        ),
-        _SLIME,
-    ),
+    (r"global_step_\d+_training_input\.pkl|(?:^|/)dumped_data/", _SKYRL),
+    (r"(?:^|/)(?:rollout_data|train_data)/(?:eval_)?\d+\.pt|(?:^|[/_])(?:rollout|eval)_?\d+\.pt", _SLIME),
 )
 
 
@@ -28,7 +23,7 @@ def explained(left_out: str) -> str:
     """A line about what is not read; where it names a trainer's pickled rollouts, with what to switch on instead."""
     if _NEVER not in left_out:
         return left_out
-    found = next((instead for name, instead in _INSTEAD if name.search(_example(left_out))), None)
+    found = next((instead for name, instead in _INSTEAD if re.search(name, _example(left_out))), None)
     return left_out if found is None else f"{left_out}. {found}"
 
 

@@ -6,10 +6,11 @@ under grpo-top/1's name for it (`plain_fields`) and read as that.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_top.formats.base import Reader
-from grpo_top.formats.decode import integer, number, timestamp
+from grpo_top.formats.decode import integer, number, numbers, timestamp
 from grpo_top.formats.names import canonical
 from grpo_top.formats.native import NativeReader
 from grpo_top.formats.plain_fields import (
@@ -23,20 +24,21 @@ from grpo_top.formats.plain_fields import (
 )
 from grpo_top.formats.plain_names import STEP_NAMES
 from grpo_top.formats.plain_places import NO_PLACE, Numbering, Place
-from grpo_top.formats.plain_shapes import numbers_within, tells_group
-from grpo_top.formats.tracked import Tracked
-from grpo_top.records import Location, Rollout, Skipped
+from grpo_top.formats.plain_shapes import is_flat, numbers_within, tells_group, unfolded
+from grpo_top.records import Eval, Location, Rollout, Skipped, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from grpo_top.formats.base import RunContext
-    from grpo_top.formats.plain_fields import Source
+    from grpo_top.formats.plain_fields import Layout, Source
+    from grpo_top.formats.tracked import Tracked
     from grpo_top.records import Record
 
 _EVALUATION = ("eval/", "eval_", "validation/", "test/")
 _EXPORTED = "_step"
 """What the step is called in a history that was exported from W&B."""
+_SHAPES_KEPT = 256
 _BY_PLACE = "the step is that in the name of the file or its folder"
 
 
@@ -44,6 +46,42 @@ def step_of(record: Mapping[str, Any], source: Source | None) -> int | None:
     """The step of a record; None where it has none."""
     step = None if source is None else integer(value_of(record, source))
     return integer(record.get(_EXPORTED)) if step is None and _EXPORTED in record else step
+
+
+class FlatRow(NamedTuple):
+    """How rows of numbers are read that have the same names, and no object or list among their values.
+
+    What most logs of metrics hold: what their names tell is looked up once.
+    """
+
+    step: str
+    """Its name in the row; likewise below."""
+    time: str | None
+    trained: tuple[str, ...]
+    evaluated: Mapping[str, str]
+    """Name in the evaluation → in the row."""
+
+    def records(self, raw: Mapping[str, Any], location: Location) -> list[Record]:
+        """The step and the evaluation; none where it does not say of which step they are."""
+        step = integer(raw[self.step])
+        if step is None:
+            return []
+        time = None if self.time is None else timestamp(raw[self.time])
+        found: list[Record] = []
+        if self.trained:
+            metrics = numbers({name: raw[name] for name in self.trained})
+            found.append(Step(step, metrics, time, location=location))
+        if self.evaluated:
+            metrics = numbers({inner: raw[name] for inner, name in self.evaluated.items()})
+            found.append(Eval(step, metrics, time=time, location=location))
+        return found
+
+
+def _within_evaluation(told: Sequence[str]) -> dict[str, str]:
+    """The names of an evaluation's numbers without what says that they are of one → the whole names."""
+    return {
+        name.removeprefix(prefix): name for prefix in _EVALUATION for name in told if name.startswith(prefix)
+    }
 
 
 class Rows:
@@ -54,14 +92,21 @@ class Rows:
         self.fields = fields
         self._place = place
         self._numbering = Numbering()
-        self._tracked = Tracked(context)
         self._begun = False
         """Whether there was a record with a step: what comes before it are settings."""
         self.read_as: dict[str, str | None] = {}
         """The records' own names → what each is read as."""
         self.note = ""
         self._seen: set[tuple[str, ...]] = set()
+        self._flat_rows: dict[tuple[str, ...], FlatRow] = {}
         self._native = NativeReader(context)
+
+    @cached_property
+    def _tracked(self) -> Tracked:
+        """What reads settings and a tracker's exported rows; few files hold either."""
+        from grpo_top.formats.tracked import Tracked  # noqa: PLC0415  it brings in the trainers' formats
+
+        return Tracked(self.context)
 
     def fresh(self) -> Rows:
         """The same, of which nothing has been read."""
@@ -69,6 +114,9 @@ class Rows:
 
     def records(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
         """The rollouts that a record holds, or the steps and evaluations; ValueError where it holds neither."""
+        known = self._flat_rows.get(tuple(raw))
+        if known is not None and is_flat(raw) and (found := known.records(raw, location)):
+            return iter(found)
         parts = self.fields.parts(raw)
         return (
             self._of_part(raw, location)
@@ -139,13 +187,10 @@ class Rows:
         apart |= {"/".join(source.path) for _, source, _ in named}
         metrics = {name: value for name, value in numbers_within(raw) if name not in apart}
         told = [name for name in metrics if name.startswith(_EVALUATION)]
-        evaluated = {
-            name.removeprefix(prefix): metrics[name]
-            for prefix in (_EVALUATION if told else ())
-            for name in told
-            if name.startswith(prefix)
-        }
+        evaluated = {inner: metrics[name] for inner, name in _within_evaluation(told).items()}
         trained = {name: value for name, value in metrics.items() if name not in told} if told else metrics
+        if not named:
+            self._remember(raw, layout, trained, told)
         trained |= {series: value for series, _, value in named}
         time = value_of(raw, layout["time"]) if "time" in layout else None
         for kind, values in (("step", trained), ("eval", evaluated)):
@@ -153,6 +198,19 @@ class Rows:
                 yield self._native.record(
                     {"kind": kind, "step": step, "metrics": values, "time": time}, location
                 )
+
+    def _remember(
+        self, raw: Mapping[str, Any], layout: Layout, trained: Iterable[str], told: Sequence[str]
+    ) -> None:
+        """How a row was read, for the next ones with its names: its numbers of the step, and of an evaluation."""
+        is_whole = is_flat(raw) and unfolded(raw)[0] is raw
+        if STEP not in layout or not is_whole or len(self._flat_rows) > _SHAPES_KEPT:
+            return
+        time = layout["time"].path[0] if "time" in layout else None
+        evaluated = {inner.removeprefix("eval_"): name for inner, name in _within_evaluation(told).items()}
+        if len(evaluated) == len(told):
+            row = FlatRow(layout[STEP].path[0], time, tuple(trained), evaluated)
+            self._flat_rows[tuple(raw)] = row
 
     def _exported(self, raw: Mapping[str, Any], location: Location) -> Iterator[Record]:
         """A row of W&B's history, whose own step counts calls; what was not logged with it is empty."""
@@ -166,7 +224,7 @@ class Rows:
     def _note(self, raw: Mapping[str, Any], rollout: bool) -> None:
         """Remember how the record's names were read; of a row of numbers, those that are no metrics."""
         names = tuple(raw)
-        if names in self._seen or len(self._seen) > 256:
+        if names in self._seen or len(self._seen) > _SHAPES_KEPT:
             return
         self._seen.add(names)
         found = self.fields.read_as(raw)

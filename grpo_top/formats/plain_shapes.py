@@ -123,6 +123,11 @@ def has_parts(raw: Mapping[str, Any]) -> bool:
     return _listed(raw) is not None or _groups(raw) is not None or _columns(raw) is not None
 
 
+def is_flat(row: Mapping[str, Any]) -> bool:
+    """Whether none of a row's values is an object or a list."""
+    return _NESTED.isdisjoint(map(type, row.values()))
+
+
 def numbers_within(row: Mapping[str, Any], before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """A row's values by name, those of objects in it by their path: `reward/mean`. What is too deep is left out."""
     for name, value in row.items():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from grpo_top.formats import openrlhf, skyrl, tinker, verl
 from grpo_top.formats.decode import integer
 from grpo_top.formats.trl_rows import row_records
 from grpo_top.records import Eval, Step
@@ -12,7 +12,7 @@ from grpo_top.records import Eval, Step
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from grpo_top.records import Location, Record
+    from grpo_top.records import Location
 
 RANK = 1
 """A tracker has the precision of a log."""
@@ -112,19 +112,20 @@ def _areal(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
 
 
 def _openrlhf(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
+    from grpo_top.formats import openrlhf  # noqa: PLC0415  a run is of one framework
+
     train, evaluated = _parted(row)
     if train:
         yield Step(step, train, rank=RANK, location=location)
     yield from openrlhf.evaluations(step, evaluated, RANK, location)
 
 
-def _as_in_its_own_files(
-    split: Callable[[int, Row, int, Location], Iterator[Record]],
-) -> Callable[[int, Row, Location], Iterator[Step | Eval]]:
+def _as_in_its_own_files(module: str) -> Callable[[int, Row, Location], Iterator[Step | Eval]]:
     """The way in which a framework's own metrics file is read. MLflow takes no `@`, so that it is spelled there."""
 
     def records(step: int, row: Row, location: Location) -> Iterator[Step | Eval]:
         spelled = {key.replace("_at_", "@") if key.startswith("val-") else key: row[key] for key in row}
+        split = import_module(f"grpo_top.formats.{module}").metric_rows  # a run is of one framework
         found = split(step, spelled, RANK, location)
         return (record for record in found if isinstance(record, Step | Eval))
 
@@ -134,9 +135,9 @@ def _as_in_its_own_files(
 _SPLITS: dict[str, Callable[[int, Row, Location], Iterator[Step | Eval]]] = {
     "areal": _areal,
     "openrlhf": _openrlhf,
-    "skyrl": _as_in_its_own_files(skyrl.metric_rows),
-    "tinker": _as_in_its_own_files(tinker.metric_rows),
-    "verl": _as_in_its_own_files(verl.metric_rows),
+    "skyrl": _as_in_its_own_files("skyrl"),
+    "tinker": _as_in_its_own_files("tinker"),
+    "verl": _as_in_its_own_files("verl"),
     **dict.fromkeys(("trl", "ms-swift", "unsloth", "axolotl"), _like_trl),
     **dict.fromkeys(("prime-rl", "rllm", "slime", "miles"), _by_suite),
 }

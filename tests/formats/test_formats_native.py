@@ -6,7 +6,7 @@ from format_reading import fed, lines, of, opened, read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_top.bundle import Bundle, one_by_one
+from grpo_top.bundle import Bundle, joined, one_by_one
 from grpo_top.formats.base import Lines, RunContext
 from grpo_top.formats.native import NativeReader
 from grpo_top.records import (
@@ -406,6 +406,38 @@ def test_lines_that_are_read_together_give_the_records_that_each_gives_by_itself
     whole, uncut = NativeReader(RunContext()), Lines.uncut(0, data, 1)
     assert repr(list(one_by_one(whole.together(uncut)))) == repr(alone)
     assert repr(fed(NativeReader(RunContext()), data)) == repr(alone)
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+PLAIN = [key for key, value in ROLLOUT.items() if not isinstance(value, list)]
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(PLAIN), scalars | st.dictionaries(st.sampled_from("abc"), scalars, max_size=3)
+        )
+        | st.builds(
+            lambda changes: {key: ROLLOUT[key] for key in PLAIN} | changes,
+            st.dictionaries(st.sampled_from(["step", "index", "prompt", "seed"]), st.integers(0, 3)),
+        ),
+        max_size=6,
+    )
+)
+def test_rollouts_that_come_from_several_files_a_line_each_are_the_same_once_they_are_joined(fields):
+    alone = [lines(one | {"kind": "rollout"}) for one in fields]
+    readers = [NativeReader(RunContext()) for _ in alone]
+    read_apart = [
+        record
+        for reader, line in zip(readers, alone, strict=True)
+        for record in reader.together(Lines.uncut(0, line, 1))
+    ]
+    records = [record for line in alone for record in fed(NativeReader(RunContext()), line)]
+    bundles = of(Bundle, read_apart)
+    assert [bundle.steps[0] for bundle in bundles] == [rollout.step for rollout in of(Rollout, records)]
+    if bundles:
+        assert repr(list(joined(bundles))) == repr(of(Rollout, records))
+    assert repr(list(one_by_one(read_apart))) == repr(records)
 
 
 def test_rollouts_around_one_that_cannot_be_right_are_bundled():

@@ -102,3 +102,29 @@ names = st.sampled_from(
 def test_any_fields_in_any_cut_give_the_same_records(records, cuts):
     data = lines(*records)
     assert repr(fed(PlainReader(RunContext()), data, cuts)) == repr(fed(PlainReader(RunContext()), data))
+
+
+row_names = st.sampled_from(
+    [
+        *("global_step", "_step", "time", "ts", "loss", "kl", "reward", "train/x", "value", "metric", "text"),
+        *("eval/x", "eval_x", "eval/eval_x", "test/y"),
+    ]
+)
+spelled = anything | st.sampled_from(["3", "0.5", "NaN"])
+row_values = spelled | st.dictionaries(row_names, st.integers(), max_size=2)
+
+
+def without_place(found):
+    return found._replace(offset=0, line=0) if isinstance(found, Skipped) else found._replace(location=None)
+
+
+@given(
+    st.dictionaries(row_names, st.integers(0, 9)),
+    st.lists(st.dictionaries(row_names, row_values, max_size=3), max_size=4),
+)
+def test_a_row_is_read_the_same_after_others_with_its_names(first, changes):
+    rows = [{"step": 1, **first}, *({"step": 2, **first, **change} for change in changes)]
+    together = fed(PlainReader(RunContext()), lines(*rows))
+    begun = {"step": 0, "loss": 1.0}
+    alone = [found for row in rows for found in fed(PlainReader(RunContext()), lines(begun, row))[1:]]
+    assert repr(list(map(without_place, together))) == repr(list(map(without_place, alone)))

@@ -9,6 +9,7 @@ from format_reading import DATA, HEAD, sample
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_top.formats.late import Late
 from grpo_top.formats.registry import FORMATS, choose
 from grpo_top.sources.access import read_head
 
@@ -119,6 +120,24 @@ def test_no_format_is_surer_than_it_says_it_can_be():
 
 def test_formats_have_names_of_their_own():
     assert len({found.name for found in FORMATS}) == len(FORMATS)
+
+
+def test_what_the_registry_says_of_a_format_is_what_the_format_says():
+    late = [found for found in FORMATS if isinstance(found, Late)]
+    assert len(late) > 20
+    assert [(found.name, found.surest) for found in late] == [
+        (found.itself.name, found.itself.surest) for found in late
+    ]
+
+
+def test_a_log_of_anybodys_names_loads_no_trainers_format():
+    code = (
+        "import sys; from pathlib import PurePath; from grpo_top.formats.registry import choose\n"
+        """print(choose(PurePath('metrics.jsonl'), b'{"step": 1, "reward": 0.5}\\n')[0].name)\n"""
+        "print([name for name in ('trl', 'verl', 'wandb', 'miles') if f'grpo_top.formats.{name}' in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "jsonl\n[]\n"
 
 
 def test_choosing_a_format_imports_no_heavy_library():
