@@ -12,7 +12,7 @@ from grpo_top.samplers import NO_SERVERS
 from grpo_top.snapshot import RewardRule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -169,7 +169,7 @@ class StepFacts:
         found = self._braced
         if found is None:
             found = self._braced = {}
-            for name, value in self.values.items():
+            for name, value in self.values.items() if "}" in "".join(self.values) else ():
                 if name[-1] == "}":
                     series_, _, held = name.partition("{")
                     found.setdefault(series_, {})[held[:-1]] = value
@@ -178,3 +178,63 @@ class StepFacts:
     def stands_for(self, name: str) -> int:
         """Optimizer steps that the series' value at this step averages over, at least 1."""
         return self.gaps.get(name, 1)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is numbers of the trainer's alone, each for this step itself."""
+        return not (
+            self.gaps
+            or self.nonfinite
+            or self.evals
+            or self.changes
+            or self.unreadable
+            or self.disagreements
+            or self.restarted_from is not None
+            or self.batch is not None
+            or self.eval_batch is not None
+            or self.requests is not None
+            or self.servers is not NO_SERVERS
+        )
+
+
+class Stretch:
+    """Several plain steps in a row with the same series, to be seen by columns."""
+
+    def __init__(self, facts: Sequence[StepFacts]) -> None:
+        self.facts = facts
+        self.run, self.scale = facts[0].run, facts[0].scale
+        self.names = facts[0].values.keys()
+        """Their series."""
+        self.steps = [one.step for one in facts]
+        self._columns: dict[str, list[float]] = {}
+        self._extents: dict[str, tuple[float, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def column(self, name: str) -> list[float]:
+        """The values of one of their series."""
+        known = self._columns.get(name)
+        if known is None:
+            known = self._columns[name] = [one.values[name] for one in self.facts]
+        return known
+
+    def extent(self, name: str) -> tuple[float, float]:
+        """The lowest and the highest value of one of their series."""
+        known = self._extents.get(name)
+        if known is None:
+            values = self.column(name)
+            known = self._extents[name] = min(values), max(values)
+        return known
+
+    def has_parts(self, series: str) -> bool:
+        """Whether they carry `series{…}`."""
+        return bool(self.facts[0].braced(series))
+
+
+def stretch_of(facts: Sequence[StepFacts]) -> Stretch | None:
+    """Some steps as a stretch, where they are one."""
+    first = facts[0]
+    names = first.values.keys()
+    alike = (one.is_plain and one.values.keys() == names and one.run is first.run for one in facts)
+    return Stretch(facts) if all(alike) else None

@@ -40,11 +40,11 @@ class Lapse(NamedTuple):
 def lapses(detectors: tuple[Detector, ...], series: SeriesView, rows: int) -> dict[str, Lapse]:
     """The detectors that lack a series by now which they once had. `rows`: steps that were judged."""
     needed = _needed(detectors)
-    asked = needed.keys() - series.said_at(rows - 1) if rows > QUIET else ()
+    asked = [name for name in series.parts if name in needed] if rows > QUIET else []
     silent = {
         name: row
-        for name, columns in series.by_name(asked).items()
-        if (row := _silent(columns, rows)) is not None
+        for name in asked
+        if not series.is_said(name, rows - 1) and (row := _silent(series.of_parts(name), rows)) is not None
     }
     found: dict[str, Lapse] = {}
     for name, row in silent.items():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+import math
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,9 +50,16 @@ class AllSeries(Mapping[str, Series]):
     def __getitem__(self, name: str) -> Series:
         return self._evals[name] if name in self._evals else self._table[name]
 
-    def origin(self, name: str) -> str:
-        """A series' `Series.origin`, without making the series."""
-        return self._evals[name].origin if name in self._evals else self._table.origin(name)
+    def origins(self, bases: Collection[str]) -> dict[str, str]:
+        """The `Series.origin` of some series by their names without the `{…}` part, without making the series."""
+        found = {
+            base: self._table.origin(parts[-1]) for base, parts in self._table.parts.items() if base in bases
+        }
+        for name, series in self._evals.items():
+            base = name.partition("{")[0]
+            if base in bases:
+                found[base] = series.origin
+        return found
 
     def __contains__(self, name: object) -> bool:
         return name in self._evals or name in self._table
@@ -79,7 +86,7 @@ def picture(
 ) -> Snapshot:
     """The run's picture as the ledger stands."""
     judge = ledger.judge
-    view = replace(ledger.history.view(), too_late=ledger.bound.too_late)
+    view = ledger.history.view(ledger.bound.too_late)
     table = ledger.table.view()
     series = AllSeries(table, {**ledger.eval_series(), **ledger.hand_scoring.series})
     where = [source.where for source in sources]
@@ -97,7 +104,6 @@ def picture(
             for detector, status in zip(judge.detectors, statuses, strict=True)
         )
     standing = _standing(judge.detectors, statuses)
-    origins = {name.partition("{")[0]: series.origin(name) for name in series}
     return Snapshot(
         version=ledger.version,
         time=now,
@@ -115,7 +121,7 @@ def picture(
         unknown=tuple((id_, needs[id_]) for id_ in standing.unknown if needs[id_]),
         tracks=tracks,
         coverage=triage.coverage(
-            origins,
+            series.origins(triage.ASKED),
             _columns_seen(ledger),
             needs,
             known_framework(ledger.run.framework, [source.format for source in sources]),
@@ -128,6 +134,7 @@ def picture(
             {name: column.view()[judge.first_group :] for name, column in judge.groups.items()},
         ),
         judged_step=judge.state.step,
+        prompts=ledger.history.prompts,
         batch=ledger.batch,
         eval_batch=ledger.eval_batch,
         read=read,
@@ -205,11 +212,10 @@ def _recent_median(series: Mapping[str, Series], name: str) -> float | None:
     if name not in series:
         return None
     values = series[name].values
-    recent = values[-2 * WINDOW :]
-    known = np.isfinite(recent)
-    if np.count_nonzero(known) < WINDOW:
-        recent, known = values, np.isfinite(values)
-    ordered = sorted(recent[known][-WINDOW:].tolist())
+    known = [value for value in values[-2 * WINDOW :].tolist() if math.isfinite(value)]
+    if len(known) < WINDOW:
+        known = values[np.isfinite(values)].tolist()
+    ordered = sorted(known[-WINDOW:])
     half = len(ordered) // 2
     return (ordered[half] + ordered[~half]) / 2 if ordered else None
 

@@ -15,6 +15,7 @@ from operator import mul
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,6 +54,44 @@ class Window:
         self._steps.append(step)
         if steps != 1 or self._weights is not None:
             self._weigh(steps)
+
+    def extend(self, values: Sequence[float], steps: Sequence[int]) -> None:
+        """Take in the values of several rows, each of which stands for its own step."""
+        if self._weights is None:
+            self._values.extend(values)
+            self._steps.extend(steps)
+        else:
+            for value, step in zip(values, steps, strict=True):
+                self.add(value, step)
+
+    def means(self, values: Sequence[float], steps: Sequence[int]) -> list[float]:
+        """As `extend`: `mean` after each of them; likewise below."""
+        size = self.size
+        if self._weights is not None or len(self._values) < size:
+            return self._after_each(values, steps, lambda window: window.mean)
+        rows = self._extended(values, steps)
+        return [math.fsum(rows[at : at + size]) / size for at in range(1, len(values) + 1)]
+
+    def maxima(self, values: Sequence[float], steps: Sequence[int]) -> list[float]:
+        """Each `maximum`."""
+        size = self.size
+        if self._weights is not None or len(self._values) < size:
+            return self._after_each(values, steps, lambda window: window.maximum)
+        rows = self._extended(values, steps)
+        return [max(rows[at : at + size]) for at in range(1, len(values) + 1)]
+
+    def medians(self, values: Sequence[float], steps: Sequence[int]) -> list[float]:
+        """Each `median`."""
+        size = self.size
+        if self._weights is not None or len(self._values) < size:
+            return self._after_each(values, steps, lambda window: window.median)
+        rows = sliding_window_view(np.array(self._extended(values, steps)[1:]), size)
+        ordered = np.sort(rows, axis=1)
+        half = size // 2
+        found: list[float] = (
+            ordered[:, half] if size % 2 else (ordered[:, half - 1] + ordered[:, half]) / 2
+        ).tolist()
+        return found
 
     def clear(self) -> None:
         """Forget every value."""
@@ -158,6 +197,21 @@ class Window:
         """Highest value; NaN while empty."""
         return max(self._values, default=math.nan)
 
+    def _extended(self, values: Sequence[float], steps: Sequence[int]) -> list[float]:
+        """The values that were in it, and those that were taken in."""
+        rows = [*self._values, *values]
+        self.extend(values, steps)
+        return rows
+
+    def _after_each(
+        self, values: Sequence[float], steps: Sequence[int], what: Callable[[Window], float]
+    ) -> list[float]:
+        found = []
+        for value, step in zip(values, steps, strict=True):
+            self.add(value, step)
+            found.append(what(self))
+        return found
+
     def _weigh(self, steps: int) -> None:
         """Note that the newest row stands for so many steps, where that was not one for every row so far."""
         if self._weights is None:
@@ -248,6 +302,11 @@ class Baseline:
             self.mean = math.fsum(self._values) / len(self._values)
         self.ready = self._seen >= self.last and len(self._values) >= self.least
 
+    def extend(self, values: Sequence[float]) -> None:
+        """Take in the values of several rows."""
+        for value in () if self.ready else values:
+            self.add(value)
+
 
 class Buckets:
     """A whole run in at most 128 means of neighbouring values: all of them at first, pairs later, then fours."""
@@ -312,6 +371,11 @@ class RunningMedian:
         """The median; NaN before the first value."""
         return _middle(self._sorted)
 
+    def at_least(self, more: int) -> float:
+        """A number under which the median stays for so many further values, whatever they are; -inf where none is."""
+        place, all_kept = (len(self._sorted) - 1) // 2 - more, self.count + more < EXACT_MEDIAN
+        return self._sorted[place] if place >= 0 and all_kept else -math.inf
+
     def rank(self, value: float) -> float:
         """Share of the values that are lower than `value`; NaN before the first one."""
         return bisect_left(self._sorted, value) / len(self._sorted) if self._sorted else math.nan
@@ -369,9 +433,12 @@ def theil_sen(
 ) -> float:
     """Median slope per step over all pairs; values one step apart where no steps are given. 0 below two."""
     series = np.asarray(values, np.float64)
-    at = np.arange(len(series), dtype=np.float64) if steps is None else np.asarray(steps, np.float64)
     first, second = _pairs(len(series))
-    rise, run = series[second] - series[first], at[second] - at[first]
+    rise = series[second] - series[first]
+    if steps is None:
+        return median(rise / (second - first)) if len(rise) else 0.0
+    at = np.asarray(steps, np.float64)
+    run = at[second] - at[first]
     apart = run != 0
     if not apart.all():
         rise, run = rise[apart], run[apart]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top.snapshot import Series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,10 +31,10 @@ class StepTable:
         self.length = 0
         self._steps = np.zeros(_FIRST_CAPACITY, np.int64)
         self._rows: dict[int, int] = {}
-        self._columns: dict[str, dict[str, _Column]] = {origin: {} for origin in ORIGINS}
+        self._columns: Mapping[str, Mapping[str, _Column]] = {origin: {} for origin in ORIGINS}
         """Origin → series → its values; arrays whose single numbers are set and read in half of NumPy's time."""
-        self._origins: dict[str, tuple[str, ...]] = {}
-        """Series, in the order in which they were first seen → its origins."""
+        self._names = Names({}, {})
+        # Both are replaced where they change, so that a view of the table takes no copy of them.
 
     @property
     def steps(self) -> NDArray[np.int64]:
@@ -66,12 +66,10 @@ class StepTable:
         """Write numbers of one step. NaN here is a number that was logged and is not finite: it is kept as inf."""
         row = self.row(step)
         columns = self._columns[origin]
+        if not values.keys() <= columns.keys():
+            columns = self._with(origin, [name for name in values if name not in columns])
         for name, value in values.items():
-            column = columns.get(name)
-            if column is None:
-                column = columns[name] = _unknown(len(self._steps))
-                self._origins[name] = (*self._origins.get(name, ()), origin)
-            column[row] = value if isfinite(value) else math.copysign(math.inf, value)
+            columns[name][row] = value if isfinite(value) else math.copysign(math.inf, value)
 
     def clear(self, step: int, origin: str) -> None:
         """Make every series of one origin unknown at a step."""
@@ -99,8 +97,7 @@ class StepTable:
 
     def view(self) -> SeriesView:
         """The table as it stands, to be read while it grows."""
-        columns = {origin: dict(columns) for origin, columns in self._columns.items()}
-        return SeriesView(self._steps, columns, dict(self._origins), self.length)
+        return SeriesView(self._steps, self._columns, self._names, self.length)
 
     def _grow(self) -> None:
         more = len(self._steps)
@@ -119,9 +116,36 @@ class StepTable:
 
     def _replace(self, changed: Callable[[_Column], _Column]) -> None:
         """Put another array in each column's place."""
-        for columns in self._columns.values():
-            for name, column in columns.items():
-                columns[name] = changed(column)
+        self._columns = {
+            origin: {name: changed(column) for name, column in columns.items()}
+            for origin, columns in self._columns.items()
+        }
+
+    def _with(self, origin: str, names: Sequence[str]) -> Mapping[str, _Column]:
+        """The columns of an origin, with further ones."""
+        columns = {**self._columns[origin], **{name: _unknown(len(self._steps)) for name in names}}
+        self._columns = {**self._columns, origin: columns}
+        self._names = self._names.also_of(origin, names)
+        return columns
+
+
+class Names(NamedTuple):
+    """The series of a table."""
+
+    origins: Mapping[str, tuple[str, ...]]
+    """Series, in the order in which they were first seen → its origins."""
+    parts: Mapping[str, tuple[str, ...]]
+    """What series in parts have in common, the name without its `{…}` → those series in that order; most are one."""
+
+    def also_of(self, origin: str, names: Sequence[str]) -> Names:
+        """The same with some that come from an origin as well, or are new."""
+        origins, parts = dict(self.origins), dict(self.parts)
+        for name in names:
+            if name not in origins:
+                base = name.partition("{")[0]
+                parts[base] = (*parts.get(base, ()), name)
+            origins[name] = (*origins.get(name, ()), origin)
+        return Names(origins, parts)
 
 
 def _unknown(length: int) -> _Column:
@@ -135,13 +159,15 @@ class SeriesView(Mapping[str, Series]):
         self,
         steps: NDArray[np.int64],
         columns: Mapping[str, Mapping[str, _Column]],
-        origins: Mapping[str, tuple[str, ...]],
+        names: Names,
         length: int,
     ) -> None:
         self._steps = steps
         self._columns = columns
         self._length = length
-        self._origins = origins
+        self.parts = names.parts
+        """See `Names.parts`."""
+        self._origins = names.origins
         self._cache: dict[str, Series] = {}
 
     def __getitem__(self, name: str) -> Series:
@@ -176,24 +202,18 @@ class SeriesView(Mapping[str, Series]):
         rest = {origin: count for origin, count in counts.items() if origin != ROLLOUTS}
         return max(rest, key=lambda origin: rest[origin])
 
-    def said_at(self, row: int) -> set[str]:
-        """The series that have a value in a row, those in parts by what they have in common."""
-        found = set()
-        for columns in self._columns.values():
-            for name, column in columns.items():
-                value = column[row]
+    def is_said(self, base: str, row: int) -> bool:
+        """Whether any of the parts of a series has a value in a row, whatever its origin."""
+        for name in self.parts[base]:
+            for origin in self._origins[name]:
+                value = self._columns[origin][name][row]
                 if value == value:  # noqa: PLR0124  NaN is unknown
-                    found.add(name.partition("{")[0])
-        return found
+                    return True
+        return False
 
-    def by_name(self, wanted: Collection[str]) -> dict[str, list[NDArray[np.float64]]]:
-        """The columns of these series that there are, whatever their origin; of those in parts, all parts."""
-        found: dict[str, list[NDArray[np.float64]]] = {}
-        for name in self._origins:
-            base = name.partition("{")[0]
-            if base in wanted:
-                found.setdefault(base, []).extend(column for _, column in self._of(name))
-        return found
+    def of_parts(self, base: str) -> list[NDArray[np.float64]]:
+        """The columns of all parts of a series, whatever their origin."""
+        return [column for name in self.parts[base] for _, column in self._of(name)]
 
     def __contains__(self, name: object) -> bool:
         return name in self._origins

@@ -280,7 +280,7 @@ def coverage(
     """The ten things to log.
 
     Args:
-        series: name of each known series (without its `{…}` part) → its origin.
+        series: name of each known series (without its `{…}` part) → its origin; those in `ASKED` are enough.
         columns: name of each rollout column that carries something → where it is read from.
         needs: detector id → the series that it lacks.
         framework: whose settings the hints name.
@@ -322,6 +322,8 @@ def _coverage(
 
 
 FROM_SAMPLERS = "the samplers that are watched"
+ASKED = frozenset(name for item in TEN_THINGS for wanted in item.fields for name in wanted.series)
+"""All that coverage asks for."""
 _DERIVED = frozenset({"zero_variance_group_frac", "parse_failure_rate", "truncation_rate", "success_rate"})
 
 

@@ -7,36 +7,50 @@ checkpoint before its step, and the steps since are judged again.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from array import array
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from grpo_top import defects
 from grpo_top.columns import Column, Matrix
-from grpo_top.detectors.base import EVALS, ROLLOUTS, UNKNOWN
-from grpo_top.facts import RewardScale, StepFacts
+from grpo_top.detectors.base import EVALS, ROLLOUTS, UNKNOWN, Detector
+from grpo_top.facts import RewardScale, StepFacts, Stretch, stretch_of
 from grpo_top.forks import fork
 from grpo_top.groups import Groups
-from grpo_top.snapshot import DetectorTrack, Finding, RolloutRef, Status
+from grpo_top.snapshot import Finding, RolloutRef, Status
+from grpo_top.tracks import Tracks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from grpo_top.detectors.base import Details, Detector, Verdict
+    from grpo_top.detectors.base import Details, Passed, Verdict
+    from grpo_top.facts import RunState
 
 CHECKPOINT_EVERY = 64
+WITHOUT_GROUPS = 256
+"""In a run of which no rollouts are logged: its steps are judged anew in no time."""
 CLOSE = 16
 """How many steps checkpoints lie apart in a run of which records have come late: the next ones will be, by little."""
 CATCHING_UP = 64
 """With more steps than these to judge at once they lie as far apart as in any other run."""
 CHECKPOINTS = 8
+PIECE = 32
+"""Steps in which a detector is asked whether anything happens, before it looks at each of them."""
 INFO = Status.INFO
 """Of its own: looking a member of an enum up costs as much as to compare with it."""
+
+
+class Piece(NamedTuple):
+    """Some of the steps that are judged together."""
+
+    steps: Sequence[StepFacts]
+    stretch: Stretch | None
+    """The same, where they are one."""
 
 
 @dataclass(slots=True)
@@ -79,60 +93,25 @@ class JudgeState:
     """Everything that a verdict depends on, so that it can be copied and gone back to."""
 
     detectors: list[Detector]
-    findings: dict[str, FindingState] = field(default_factory=dict)
+    findings: list[FindingState | None]
+    statuses: bytearray
+    values: array[float]
+    """Of each detector: its finding where it ever had one, the status to show, the number given last (else NaN)."""
     scale: RewardScale = field(default_factory=RewardScale)
     last_seen: dict[str, int] = field(default_factory=dict)
     """Series of the trainer → the last step that carried it."""
-    statuses: dict[str, Status] = field(default_factory=dict)
-    values: dict[str, float] = field(default_factory=dict)
-    """Detector → the status to show and the number that it gave last; NaN is none."""
     first_step: int | None = None
     step: int | None = None
     """The last step judged."""
     judged: int = 0
     groups: int = 0
 
-
-class Tracks(Mapping[str, DetectorTrack]):
-    """The detectors' tracks by id, in triage order: each is made when it is asked for."""
-
-    def __init__(
-        self,
-        places: Mapping[str, tuple[int, Detector]],
-        needs: Mapping[str, tuple[str, ...]],
-        steps: NDArray[np.int64],
-        statuses: NDArray[np.uint8],
-        values: NDArray[np.float64],
-    ) -> None:
-        self.needs = needs
-        """Detector → the series that it cannot do without and that were never seen."""
-        self._places = places
-        self._rows = steps, statuses, values
-        self._made: dict[str, DetectorTrack] = {}
-
-    def __getitem__(self, id_: str) -> DetectorTrack:
-        known = self._made.get(id_)
-        if known is not None:
-            return known
-        place, detector = self._places[id_]
-        steps, statuses, values = self._rows
-        self._made[id_] = made = DetectorTrack(
-            id=id_,
-            stage=detector.stage,
-            steps=steps,
-            status=statuses[:, place],
-            values=values[:, place],
-            threshold=_threshold(detector),
-            needs=self.needs[id_],
-            expected=detector.expected,
-        )
-        return made
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)
+    @classmethod
+    def at_first(cls, detectors: Sequence[Detector]) -> JudgeState:
+        """Before any step."""
+        count = len(detectors)
+        unknown = bytearray([Status.UNKNOWN]) * count
+        return cls(fork(list(detectors)), [None] * count, unknown, array("d", [math.nan]) * count)
 
 
 class Judge:
@@ -140,20 +119,23 @@ class Judge:
 
     def __init__(self, detectors: Sequence[type[Detector]], knobs: Mapping[str, Mapping[str, float]]) -> None:
         self._fresh = tuple(detector(knobs.get(detector.id, {})) for detector in detectors)
-        self._ids = [detector.id for detector in detectors]
         self._places = {detector.id: (place, detector) for place, detector in enumerate(self._fresh)}
-        self.clears = {
-            d.id: int(knobs.get(d.id, {}).get("clear", getattr(d, "clear", 5))) for d in self._fresh
-        }
-        self.state = JudgeState(fork(list(self._fresh)))
+        self._clear_after = [int(knobs.get(one.id, {}).get("clear", one.clear)) for one in self._fresh]
+        self._watch_the_clock = [
+            place for place, one in enumerate(self._fresh) if type(one).idle is not Detector.idle
+        ]
+        self._carried: set[str] | None = None
+        self._sees: list[bool] = []
+        """What the steps judged last carried, and of each detector whether it sees any of it."""
+        self.state = JudgeState.at_first(self._fresh)
         self._checkpoints: list[JudgeState] = []
         self.steps = Column(np.int64)
         self.statuses = Matrix(len(detectors), np.uint8)
         self.values = Matrix(len(detectors), np.float64)
         """A row a step, a column a detector."""
         self._groups = Groups()
-        self._facts: StepFacts | None = None
-        """The last step's, for a verdict that is given between steps."""
+        self._last: tuple[int, RunState, RewardScale, Mapping[str, float]] | None = None
+        """What there was to judge the last step by, for a verdict that is given between steps."""
         self.seen: dict[str, int] = {}
         """Series → the first step at which it was ever seen, finite or not."""
         self._needs: Mapping[str, tuple[str, ...]] = {}
@@ -172,8 +154,7 @@ class Judge:
     @property
     def standing(self) -> bytes:
         """The status to show of each of them, as it stands."""
-        statuses = self.state.statuses
-        return bytes([statuses.get(id_, Status.UNKNOWN) for id_ in self._ids])
+        return bytes(self.state.statuses)
 
     def rewind(self, step: int) -> None:
         """Go back to before `step`, because something about it changed."""
@@ -184,7 +165,7 @@ class Judge:
         if self._checkpoints:
             self.state = fork(self._checkpoints[-1])
         else:
-            self.state = JudgeState(fork(list(self._fresh)))
+            self.state = JudgeState.at_first(self._fresh)
         for rows in (self.steps, self.statuses, self.values):
             rows.cut(self.state.judged)
         self._groups.cut(self.state.groups)
@@ -226,26 +207,21 @@ class Judge:
         A detector sees all of them before the next one does: together they cost a third less than one by one.
         """
         state, count = self.state, len(steps)
-        carried = self._carried_by(steps)
-        statuses, values = bytearray(), []
-        before = self._as_before(steps)
-        for place, detector in enumerate(state.detectors):
-            id_, sees = detector.id, detector.sees
-            if (
-                sees is not None
-                and id_ in state.values
-                and sees.isdisjoint(carried)
-                and id_ not in state.findings
-            ):
-                # Nothing that could change its verdict has come.
-                statuses += state.statuses[id_].to_bytes() * count
-                values += [state.values[id_]] * count
-            else:
-                self._judge(detector, steps, None if before is None else before[place], statuses, values)
-        shape = len(self._ids), count
+        awake = self._awake(self._carried_by(steps))
+        if count == 1:
+            self._judge_one(awake, steps[0])
+            statuses, values = _standing_rows(state, 1)
+        else:
+            before = self._as_before(steps)
+            statuses, values = _standing_rows(state, count)
+            pieces = _pieces(steps)
+            for place in awake:
+                said = self._judge_several(place, pieces, None if before is None else before[place])
+                statuses[:, place], values[:, place] = said
+                state.statuses[place], state.values[place] = said[0][-1], said[1][-1]
         self.steps.extend([facts.step for facts in steps])
-        self.statuses.extend(np.frombuffer(statuses, np.uint8).reshape(shape).T)
-        self.values.extend(np.array(values).reshape(shape).T)
+        self.statuses.extend(statuses)
+        self.values.extend(values)
         for facts in steps:
             if facts.batch is not None:
                 self._groups.add(facts.step, facts.batch)
@@ -255,7 +231,7 @@ class Judge:
         state.step = last.step
         state.judged += count
         # Without its rollouts: their arrays are parts of the history's, which would stay when these are made anew.
-        self._facts = StepFacts(last.step, last.run, last.scale, last.values)
+        self._last = last.step, last.run, last.scale, last.values
         state.groups = self._groups.length
         if state.judged % self._every(more) == 0:
             self._checkpoints.append(fork(state))
@@ -277,45 +253,100 @@ class Judge:
                     self.seen.setdefault(name, facts.step)
         return carried
 
-    def _judge(
-        self,
-        detector: Detector,
-        steps: Sequence[StepFacts],
-        before: Detector | None,
-        statuses: bytearray,
-        values: list[float],
-    ) -> None:
-        """Let a detector judge these steps, and append what it says of each.
+    def _awake(self, carried: set[str]) -> list[int]:
+        """Detectors whose verdict may change: all at first, then those that see any of it or have a finding open."""
+        if not self.state.judged:
+            return list(range(len(self._fresh)))
+        if carried != self._carried:
+            self._carried = carried
+            self._sees = [one.sees is None or not one.sees.isdisjoint(carried) for one in self._fresh]
+        findings = self.state.findings
+        return [
+            place
+            for place, sees in enumerate(self._sees)
+            if sees or ((finding := findings[place]) is not None and finding.active)
+        ]
+
+    def _judge_one(self, awake: Sequence[int], facts: StepFacts) -> None:
+        """Let detectors judge a step."""
+        state, off = self.state, self.defects
+        for place in awake:
+            detector, verdict = state.detectors[place], UNKNOWN
+            try:
+                if not off or detector.id not in off:
+                    verdict = detector.observe(facts)
+                status = verdict.status
+                if status >= INFO or state.findings[place] is not None:
+                    finding = state.findings[place] = state.findings[place] or FindingState()
+                    status = _described_and_taken(finding, verdict, facts, detector, self._clear_after[place])
+            except Exception as error:  # one rule that fails must not take the others with it
+                status = self._switch_off(detector, error)
+            state.statuses[place] = status
+            state.values[place] = math.nan if verdict.value is None else verdict.value
+
+    def _judge_several(
+        self, place: int, pieces: Sequence[Piece], before: Detector | None
+    ) -> tuple[list[int], list[float]]:
+        """Let a detector judge some steps: the status to show and the number of each.
 
         Where it is known how the detector was before them, it only describes the last one on which it fires.
         """
-        id_, observe, off, findings = detector.id, detector.observe, self.defects, self.state.findings
-        fired, last = None, len(steps) - 1
-        for at, facts in enumerate(steps):
-            verdict = UNKNOWN
+        detector, finding = self.state.detectors[place], self.state.findings[place]
+        statuses: list[int] = []
+        values: list[float] = []
+        fired = -1
+        for piece in pieces:
+            if finding is None or not finding.active:
+                passed = self._passed_over(detector, piece.stretch)
+                if passed is not None:
+                    statuses += [passed.status] * len(piece.steps)
+                    values += passed.values
+                    continue
+            for facts in piece.steps:
+                verdict = UNKNOWN
+                try:
+                    if detector.id not in self.defects:
+                        verdict = detector.observe(facts)
+                    status = verdict.status
+                    if finding is not None or status >= INFO:
+                        finding = self.state.findings[place] = finding or FindingState()
+                        if status >= INFO:
+                            fired = len(statuses)
+                            finding.details = detector.describe(facts) if before is None else finding.details
+                        status = finding.take(verdict, facts.step, self._clear_after[place])
+                except Exception as error:  # as above
+                    status = self._switch_off(detector, error)
+                statuses.append(status)
+                values.append(math.nan if verdict.value is None else verdict.value)
+        if finding is not None and before is not None and fired >= 0 and detector.id not in self.defects:
+            steps = [facts for piece in pieces for facts in piece.steps]
+            just_now = fired == len(steps) - 1
             try:
-                if id_ not in off:
-                    verdict = observe(facts)
-                status = verdict.status
-                if status >= INFO or id_ in findings:
-                    finding = findings.get(id_) or findings.setdefault(id_, FindingState())
-                    if status >= INFO and (before is None or at == last):
-                        fired, finding.details = None, detector.describe(facts)
-                    elif status >= INFO:
-                        fired = at
-                    status = finding.take(verdict, facts.step, self.clears[id_])
-                if before is not None and fired is not None and at == last and id_ not in off:
-                    findings[id_].details = _described(before, steps[: fired + 1])
-            except Exception as error:  # one rule that fails must not take the others with it
-                off[id_] = defects.defect(id_, error, "is switched off")
-                status = Status.UNKNOWN
-            statuses.append(status)
-            values.append(math.nan if verdict.value is None else verdict.value)
-        self.state.statuses[id_], self.state.values[id_] = status, values[-1]
+                finding.details = (
+                    detector.describe(steps[-1]) if just_now else _described(before, steps[: fired + 1])
+                )
+            except Exception as error:  # as above
+                statuses[-1] = self._switch_off(detector, error)
+        return statuses, values
+
+    def _passed_over(self, detector: Detector, stretch: Stretch | None) -> Passed | None:
+        if stretch is None or detector.id in self.defects:
+            return None
+        try:
+            return detector.pass_over(stretch)
+        except Exception as error:  # as above
+            self._switch_off(detector, error)
+            return None
+
+    def _switch_off(self, detector: Detector, error: Exception) -> Status:
+        self.defects[detector.id] = defects.defect(detector.id, error, "is switched off")
+        return Status.UNKNOWN
 
     def _every(self, more: int) -> int:
         """Steps from one checkpoint to the next."""
-        return CLOSE if self._late and more <= CATCHING_UP else CHECKPOINT_EVERY
+        if self._late and more <= CATCHING_UP:
+            return CLOSE
+        return CHECKPOINT_EVERY if self.state.groups else WITHOUT_GROUPS
 
     def _as_before(self, steps: Sequence[StepFacts]) -> Sequence[Detector] | None:
         """The detectors as they were before these steps, where that is kept; None too where any has rollouts."""
@@ -345,7 +376,7 @@ class Judge:
             for step in dict.fromkeys(steps[start:stop][[0, -1]].tolist() if start < stop else ()):
                 seen = replace(facts, step=step)
                 verdict = detector.observe(seen)
-                status = _described_and_taken(finding, verdict, seen, detector, self.clears[id_])
+                status = _described_and_taken(finding, verdict, seen, detector, self._clear_after[place])
                 value = math.nan if verdict.value is None else verdict.value
             for name in facts.values if start < stop else ():
                 self.seen.setdefault(name, int(steps[start]))
@@ -353,33 +384,32 @@ class Judge:
             self.values.fill(start, stop, place, value)
         self.statuses.fill(0, bounds[0], place, Status.UNKNOWN)
         self.values.fill(0, bounds[0], place, math.nan)
-        state.detectors[place], state.findings[id_], state.statuses[id_] = detector, finding, status
+        state.detectors[place], state.findings[place], state.statuses[place] = detector, finding, status
 
     def idle(self, seconds: float, finished: bool) -> bool:
         """Judge the silence since the newest record, live only; whether anything changed by it."""
-        if self._facts is None:
+        if self._last is None:
             return False
-        changed = False
-        for detector in self.state.detectors:
+        changed, state = False, self.state
+        for place in self._watch_the_clock:
+            detector = state.detectors[place]
             verdict = None if detector.id in self.defects else detector.idle(seconds, finished)
             if verdict is None:
                 continue
-            finding = self.state.findings.get(detector.id)
+            finding = state.findings[place]
             if finding is None:
-                if verdict.status < Status.INFO:
+                if verdict.status < INFO:
                     continue
-                finding = self.state.findings[detector.id] = FindingState()
-            before = finding.active
-            status = _described_and_taken(finding, verdict, self._facts, detector, clear=1)
-            self.state.statuses[detector.id] = status
+                finding = state.findings[place] = FindingState()
+            before, facts = finding.active, StepFacts(*self._last)
+            state.statuses[place] = _described_and_taken(finding, verdict, facts, detector, clear=1)
             changed |= finding.active != before
         return changed
 
     def findings(self, references: Callable[[Sequence[int]], tuple[RolloutRef, ...]]) -> list[Finding]:
         """Every finding that ever fired, in the order of the detectors; `caused_by` is not set yet."""
         found = []
-        for detector in self.state.detectors:
-            state = self.state.findings.get(detector.id)
+        for detector, state in zip(self.state.detectors, self.state.findings, strict=True):
             if state is None or state.details is None:
                 continue
             details = state.details
@@ -425,6 +455,18 @@ class Judge:
         del self._checkpoints[1 + gaps.index(min(gaps))]
 
 
+def _pieces(steps: Sequence[StepFacts]) -> list[Piece]:
+    parts = [steps[at : at + PIECE] for at in range(0, len(steps), PIECE)]
+    return [Piece(part, stretch_of(part)) for part in parts]
+
+
+def _standing_rows(state: JudgeState, count: int) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Statuses and numbers as they stand, as so many steps' rows."""
+    width = len(state.statuses)
+    statuses = np.frombuffer(state.statuses * count, np.uint8).reshape(count, width)
+    return statuses, np.frombuffer(state.values * count).reshape(count, width)
+
+
 def _described_and_taken(
     finding: FindingState, verdict: Verdict, facts: StepFacts, detector: Detector, clear: int
 ) -> Status:
@@ -440,9 +482,3 @@ def _described(before: Detector, steps: Sequence[StepFacts]) -> Details:
     for facts in steps:
         again.observe(facts)
     return again.describe(steps[-1])
-
-
-def _threshold(detector: Detector) -> float | None:
-    """The limit to draw for a detector: its `threshold` knob, where it has one."""
-    value = getattr(detector, "threshold", None)
-    return None if value is None else float(value)

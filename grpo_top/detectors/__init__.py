@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from grpo_top.detectors import budget, data, heldout, kl, learnable, reward, rollouts, staleness, variance
+from grpo_top.spelling import meant
 
 if TYPE_CHECKING:
     from grpo_top.detectors.base import Detector
@@ -52,6 +52,6 @@ def find(id_: str) -> type[Detector]:
     known = BY_ID.get(wanted)
     if known is not None:
         return known
-    close = get_close_matches(wanted, list(BY_ID), n=1, cutoff=0.5)
-    near = f"; did you mean {close[0]}?" if close else ""
+    close = meant(wanted, BY_ID, cutoff=0.5)
+    near = f"; did you mean {close}?" if close else ""
     raise ValueError(f"there is no detector {id_.strip()}{near}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -11,12 +12,12 @@ import numpy as np
 from grpo_top.snapshot import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
 class Verdict(NamedTuple):
@@ -33,6 +34,17 @@ class Verdict(NamedTuple):
 
 ROLLOUTS, EVALS = "(rollouts)", "(evaluations)"
 """What `Detector.sees` calls the rollouts, held-out or not, and the evaluations that come with a step."""
+
+
+class Passed(NamedTuple):
+    """What a detector says of a stretch of steps in which nothing happens."""
+
+    status: Status
+    """Of each of them, below INFO."""
+    values: Sequence[float]
+    """Of each of them its number; NaN is none."""
+
+
 UNKNOWN = Verdict(Status.UNKNOWN)
 OK = Verdict(Status.OK)
 
@@ -121,6 +133,13 @@ class Detector(ABC):
     def observe(self, facts: StepFacts) -> Verdict:
         """Take the next finished step in and judge the run as it stands after it."""
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:  # noqa: ARG002
+        """Take several steps in at once, where a glance at their columns tells that nothing happens in them.
+
+        Afterwards it stands as after `observe` of each. None, and none of them taken in, where that is not so sure.
+        """
+        return None
+
     @abstractmethod
     def describe(self, facts: StepFacts) -> Details:
         """What to show for the verdict just given; only called right after `observe` on a firing verdict.
@@ -134,6 +153,11 @@ class Detector(ABC):
         None from every detector that does not watch the clock.
         """
         return None
+
+
+def repeated(verdict: Verdict, stretch: Stretch) -> Passed:
+    """What is said of a stretch that changes nothing of a verdict."""
+    return Passed(verdict.status, [math.nan if verdict.value is None else verdict.value] * len(stretch))
 
 
 @dataclass(slots=True)

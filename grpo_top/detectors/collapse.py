@@ -218,8 +218,10 @@ def _level(rows: NDArray[np.float64]) -> tuple[float, float]:
     """What rewards have come to, and their robust deviation: around their trend where that explains most of it."""
     middle, deviation = median(rows), robust_deviation(rows)
     slope = theil_sen(rows)
+    if slope <= 0:
+        return middle, deviation
     around = rows - slope * (np.arange(len(rows)) - (len(rows) - 1) / 2)
     left = robust_deviation(around)
-    if slope <= 0 or left > deviation / 2:
+    if left > deviation / 2:
         return middle, deviation
     return median(around) + slope * (len(rows) - 1) / 2, left

@@ -69,9 +69,12 @@ class Compared:
         tolerance: float,
     ) -> None:
         """Take the rows of one step in, beside those of earlier ones; `answer` is the column of their answers."""
-        both, before = np.concatenate((earlier, rows)), len(earlier)
+        if not len(rows):
+            self.window.add(0, 0, step)
+            return
+        both, before = np.concatenate((earlier, rows)) if len(earlier) else rows, len(earlier)
         answers = batch.at(answer, both)
-        if not answers.all():  # what is 0 is no answer
+        if np.count_nonzero(answers) < len(answers):  # what is 0 is no answer
             before = int(np.count_nonzero(answers[:before]))
             both, answers = both[answers != 0], answers[answers != 0]
         keys = answers ^ (batch.at("task", both) * _MIX + batch.at("reward_version", both)) * _MIX
@@ -184,7 +187,7 @@ class RewardInconsistent(Detector):
         if facts.run.reward_version != self._version:
             self._version = facts.run.reward_version
             self._begin()
-        if facts.batch is not None and facts.batch.texts.any():
+        if facts.batch is not None and np.count_nonzero(facts.batch.texts):
             self._take(facts.batch, facts)
             worst = self._worst()
             pairs = worst.window.hits
@@ -263,7 +266,9 @@ class RowMeans:
 
     def __init__(self) -> None:
         self._reward, self._tokens = Window(LONGEST_ROW), Window(LONGEST_ROW)
-        self._standard_error = self._length_error = 0.0
+        self._standard_error = 0.0
+        self._lengths: NDArray[np.int64] | None = None
+        """Of the last step that had rollouts."""
         self._last_row: int | None = None
 
     def add(self, facts: StepFacts) -> None:
@@ -276,8 +281,7 @@ class RowMeans:
         if rollouts:
             self._standard_error = (facts.get("reward_std") or 0.0) / rollouts**0.5
         if facts.batch is not None:
-            lengths = facts.batch.column("completion_tokens")
-            self._length_error = float(lengths.std()) / len(lengths) ** 0.5
+            self._lengths = facts.batch.column("completion_tokens").copy()
 
     def of_row(self, facts: StepFacts) -> Expected | None:
         """What the trainer's row of this step should show, None where not all its rollouts are there."""
@@ -286,6 +290,7 @@ class RowMeans:
         self._last_row = facts.step
         self._reward.clear()
         self._tokens.clear()
+        self._lengths = None
         return expected
 
     def _expected(self, steps: int, logged_tokens: float | None) -> Expected | None:
@@ -294,9 +299,11 @@ class RowMeans:
             return None
         if logged_tokens is None or len(tokens) != steps:
             return Expected(rewards.mean, SAMPLING_SLACK * self._standard_error / steps**0.5)
-        chance = SAME_ERROR * self._length_error / steps**0.5
-        whole = abs(tokens.mean - logged_tokens) <= min(SAME_LENGTH * max(tokens.mean, 1.0), chance)
-        return Expected(rewards.mean, 0.0) if whole else None
+        off, lengths = abs(tokens.mean - logged_tokens), self._lengths
+        if lengths is None or off > SAME_LENGTH * max(tokens.mean, 1.0):
+            return None
+        chance = SAME_ERROR * (float(lengths.std()) / len(lengths) ** 0.5) / steps**0.5
+        return Expected(rewards.mean, 0.0) if off <= chance else None
 
 
 class LoggedRewardMismatch(Detector):

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.base import (
+    OK,
+    UNKNOWN,
+    Details,
+    Detector,
+    Knob,
+    Page,
+    Passed,
+    Streak,
+    Verdict,
+    some_rows,
+)
 from grpo_top.detectors.integrity import GroupIntegrity
 from grpo_top.detectors.timing import LogStalled, StepTimeRot
 from grpo_top.snapshot import WINDOW, Status
@@ -18,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
 @dataclass(slots=True)
@@ -105,10 +116,10 @@ class NonfiniteMetric(Detector):
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Count, for each metric, the rows that carry it and those that are not finite."""
-        logged = []
+        logged, values, nonfinite = [], facts.values, facts.nonfinite
         for name, metric in self._metrics.items():
-            finite = facts.values.get(name)
-            if finite is not None or name in facts.nonfinite:
+            finite = values.get(name)
+            if finite is not None or name in nonfinite:
                 logged.append(metric)
                 metric.add(finite, facts.step)
         if not logged:
@@ -119,6 +130,16 @@ class NonfiniteMetric(Detector):
             return Verdict(Status.FAIL, worst, self.share, min(broken.values()))
         isolated = worst > 0 and any(metric.running.length for metric in logged)
         return Verdict(Status.WATCH if isolated else Status.OK, worst, self.share)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while all is finite and was on the last rows."""
+        logged = [(name, metric) for name, metric in self._metrics.items() if name in stretch.names]
+        if not logged or any(metric.broken or metric.running.length for metric in self._metrics.values()):
+            return None
+        for name, metric in logged:
+            metric.rows += len(stretch)
+            metric.last_finite = stretch.column(name)[-1]
+        return Passed(Status.OK, [0.0] * len(stretch))
 
     def describe(self, facts: StepFacts) -> Details:
         """Which metrics, since when, and which of them went first."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Passed, Streak, Verdict, some_rows
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import LateShare
 from grpo_top.snapshot import WINDOW, Status
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 ERROR_LIKE = re.compile(
     r"error|crash|time_?d?_?out|abort|exception|killed|out_of_memory|\boom\b", re.IGNORECASE
@@ -213,6 +213,15 @@ class TerminationShift(Detector):
         if reasons or cut is not None:
             self._verdict = self._judge(shifted)
         return self._verdict
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens where no reasons are logged, once a completion has ended by itself."""
+        reasons = self._families or len(self._errors.window) or stretch.has_parts("termination")
+        if reasons or not self._ended or self._never.length >= self.never_steps or self._moved.length:
+            return None
+        if "truncation_rate" in stretch.names:
+            self._verdict = UNKNOWN
+        return Passed(self._verdict.status, [math.nan] * len(stretch)) if self._verdict == UNKNOWN else None
 
     def describe(self, facts: StepFacts) -> Details:
         """Which reasons, in which families, since when."""

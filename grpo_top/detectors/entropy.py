@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict
 from grpo_top.detectors.rules import Around, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Baseline, Window, significant_trend
@@ -15,7 +15,7 @@ from grpo_top.streaming import Baseline, Window, significant_trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 FIRST, LAST = 3, 12
 """Steps whose median is the early baseline: past the first shock, and before a fast collapse can reach it."""
@@ -100,6 +100,19 @@ class EntropyCollapse(SeriesDetector):
         falling = mean < self.floor or significant_trend(self._late.values, "down", self._late.steps)
         return Verdict(Status.WARN if falling else Status.WATCH, mean, limit, below[0])
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while neither a step nor the last ones before the stretch lie below the limit."""
+        if "entropy" not in stretch.names or not self._early.ready or self._low.length:
+            return None
+        limit = self.threshold * self._early.median
+        lowest = min(stretch.extent("entropy")[0], self._recent.minimum)
+        if not lowest > limit or not self._recent.full:
+            return None
+        values = stretch.column("entropy")
+        self._late.extend(values, stretch.steps)
+        self._around.extend(stretch)
+        return self.passed(Status.OK, self._recent.means(values, stretch.steps))
+
     def describe(self, facts: StepFacts) -> Details:
         """Where entropy was and is."""
         return _describe(self, self._recent.mean, self._early, self._around, facts)
@@ -173,6 +186,17 @@ class EntropyExplosion(SeriesDetector):
         self._streak.update(high, facts.step, steps)
         self._around.add(facts)
         return sustained(self._streak, self.sustain, Status.WARN, value, limit)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no step is above the limit."""
+        if "entropy" not in stretch.names or not self._early.ready or self._streak.length:
+            return None
+        if stretch.extent("entropy")[1] > self.threshold * self._early.median:
+            return None
+        if "reward_mean" in stretch.names:
+            self._reward.extend(stretch.column("reward_mean"), stretch.steps)
+        self._around.extend(stretch)
+        return self.passed(Status.OK, stretch.column("entropy"))
 
     def describe(self, facts: StepFacts) -> Details:
         """Where entropy was and is."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, some_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict, repeated, some_rows
 from grpo_top.detectors.forms import (
     COMPONENTS_KEPT,
     SHARE_EVERY,
     FormAlone,
     FormShare,
     Rise,
+    components,
     content_components,
 )
 from grpo_top.detectors.parts import Parts
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 EARLY_STEPS = 10
 LEAST_EVALS = 3
@@ -208,6 +209,8 @@ class FormatExploit(SeriesDetector):
                 first, _, number = self._heldout.get(point.suite, (point.value, 0.0, 0))
                 self._heldout[point.suite] = (first, point.value, number + 1)
         verdict = super().observe(facts)
+        if not self._alone.knows_any and not components(facts):
+            return verdict  # what follows is about components
         self._alone.add(facts)
         rise = self._form_alone(facts)
         self._alone_streak.update(rise is not None, facts.step)
@@ -221,6 +224,18 @@ class FormatExploit(SeriesDetector):
         if verdict.status < Status.WARN and self._mostly_form.length > SHARE_EVERY:
             return Verdict(Status.INFO, share, self.share, self._mostly_form.since)
         return verdict
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens where neither parsing nor components are logged."""
+        logged = self.series[0] in stretch.names or stretch.has_parts("component_mean")
+        if (
+            logged
+            or self._alone.knows_any
+            or self._form.share is not None
+            or self._verdict.status >= Status.INFO
+        ):
+            return None
+        return repeated(self._verdict, stretch)
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare the late window with the first steps."""

@@ -170,6 +170,11 @@ class FormAlone:
             self._form_then = {name: of.window.mean for name, of in self._components.items() if is_form(name)}
 
     @property
+    def knows_any(self) -> bool:
+        """Whether any component was ever seen."""
+        return bool(self._components)
+
+    @property
     def late(self) -> Mapping[str, Window]:
         """The last 20 rows of each component."""
         return {name: of.window for name, of in self._components.items()}

@@ -6,7 +6,17 @@ import math
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, group_rows, some_rows
+from grpo_top.detectors.base import (
+    UNKNOWN,
+    Details,
+    Detector,
+    Knob,
+    Page,
+    Passed,
+    Verdict,
+    group_rows,
+    some_rows,
+)
 from grpo_top.detectors.learnable import steps_of_success, success_rate
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import SeriesDetector, lower_bound
@@ -16,7 +26,7 @@ from grpo_top.streaming import Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 ROLLOUTS_FOR_RANGE = 500
 """Rollouts after which the rewards seen stand for a range that was not declared."""
@@ -190,8 +200,9 @@ class SparseReward(Detector):
         """Follow success and length over the late window."""
         success, tokens = success_rate(facts), facts.get("completion_tokens_mean")
         if success is not None:
-            self._success.add(success, facts.step, steps_of_success(facts))
-            self._rollouts.add(facts.get("rollouts") or 0.0, facts.step, steps_of_success(facts))
+            steps = steps_of_success(facts)
+            self._success.add(success, facts.step, steps)
+            self._rollouts.add(facts.get("rollouts") or 0.0, facts.step, steps)
         if tokens is not None:
             self._tokens.add(tokens, facts.step, facts.stands_for("completion_tokens_mean"))
         if facts.batch is not None:
@@ -216,6 +227,21 @@ class SparseReward(Detector):
             )
         status = Status.INFO if self._one_bit(facts) else Status.OK
         return Verdict(status, share, self.threshold, since)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every step has enough success, and had before the stretch."""
+        names, steps = stretch.names, stretch.steps
+        if "rollouts" in names or stretch.scale.count or self._success.span < self.min_steps:
+            return None
+        success = [rate for facts in stretch.facts if (rate := success_rate(facts)) is not None]
+        if len(success) < len(stretch) or not min(self._success.minimum, *success) > self.threshold:
+            return None
+        self._rollouts.extend([0.0] * len(stretch), steps)
+        if "completion_tokens_mean" in names:
+            self._tokens.extend(stretch.column("completion_tokens_mean"), steps)
+        means = self._success.means(success, steps)
+        self._verdict = Verdict(Status.OK, means[-1])
+        return Passed(Status.OK, means)
 
     def _one_bit(self, facts: StepFacts) -> bool:
         """Whether two values are all that a long completion ever earns."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Passed, Verdict, repeated
 from grpo_top.detectors.forms import components, content_components
 from grpo_top.detectors.leakage import Leakage
 from grpo_top.detectors.rules import ONE_SIDED_99, RewardSpan, ordered_rows
@@ -18,7 +18,7 @@ from grpo_top.streaming import Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import EvalPoint, StepFacts
+    from grpo_top.facts import EvalPoint, StepFacts, Stretch
 
 STEPS_BEFORE = 10
 """Steps whose mean train reward an evaluation is compared with."""
@@ -234,6 +234,17 @@ class HeldoutFlat(Detector):
             self._verdict = self._judge(self._range(facts))
         return self._verdict
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens without an evaluation."""
+        if stretch.has_parts("component_mean") or self._verdict.status >= Status.INFO:
+            return None
+        if "reward_mean" in stretch.names:
+            rewards = stretch.column("reward_mean")
+            self._train.extend(rewards, stretch.steps)
+            self._content.extend(rewards, stretch.steps)
+            self._span.extend(stretch)
+        return repeated(self._verdict, stretch)
+
     def describe(self, facts: StepFacts) -> Details:
         """What train and held-out have gained, and where the best evaluation was."""
         suite = self._suites[self._worst]
@@ -351,6 +362,8 @@ def _come_to(rewards: Window) -> float:
 
 def _paid_for_content(facts: StepFacts, reward: float) -> float:
     """What components that pay for content add up to where others pay for form, else the reward."""
+    if not components(facts):
+        return reward
     content = content_components(facts)
     return math.fsum(content.values()) if 0 < len(content) < len(components(facts)) else reward
 

@@ -111,15 +111,17 @@ class GroupIntegrity(Detector):
 
     def _broken(self, batch: Batch, declared: int | None) -> dict[str, NDArray[np.bool_]]:
         """Per fault, which groups have it."""
-        tasks = batch.column("task")
-        first = tasks[batch.group_first].astype(np.int64)
-        scattered, mixed, odd = (np.zeros(batch.groups, np.bool_) for _ in range(3))
+        tasks, none = batch.column("task"), np.zeros(batch.groups, np.bool_)
+        first = tasks[batch.group_first]
+        scattered = mixed = odd = none
         other = tasks != first[batch.group]
-        if other.any():
+        if np.count_nonzero(other):
+            mixed = none.copy()
             mixed[batch.group[other & (tasks >= 0)]] = True
             mixed &= first >= 0
         small = batch.group_size < (declared or 2)
-        if small.any():
+        if np.count_nonzero(small):
+            first, scattered = first.astype(np.int64), none.copy()
             pieces = small & (first >= 0) & ~mixed
             if pieces.any():
                 of_task = np.bincount(first[pieces] - first[pieces].min())

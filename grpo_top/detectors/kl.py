@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict
 from grpo_top.detectors.rules import (
     FLAT_STEPS,
     OF_MANY_STEPS,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from grpo_top.batch import Batch
     from grpo_top.detectors.base import Detector
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 UPSTREAM_FIRST = (
     "The KL coefficient comes last, once the stages above (reward, variance, rollouts) are quiet: it moves what is "
@@ -130,6 +130,8 @@ class KlExploding(SeriesDetector):
         if self._streak.length >= self.sustain and self._rows_above.length >= 2:
             return Verdict(Status.FAIL, value, limit, self._streak.since)
         late = self._late
+        if late.maximum < min(self.mean, self.extreme):  # as in most runs: nothing below can hold
+            return Verdict(Status.WATCH if above else Status.OK, value, limit, self._streak.since)
         enough = late.full or len(late) >= ENOUGH
         if enough and late.mean > self.mean and late.median > self.mean / 2:
             return Verdict(Status.FAIL, late.mean, self.mean, late.first_step)
@@ -137,6 +139,23 @@ class KlExploding(SeriesDetector):
         if len(extreme) >= 2:
             return Verdict(Status.FAIL, value, self.extreme, extreme[0])
         return Verdict(Status.WATCH if above or extreme else Status.OK, value, limit, self._streak.since)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while KL is below every limit that needs no median."""
+        if "kl" not in stretch.names or not self._before.count or self._rows_above.length:
+            return None
+        highest = stretch.extent("kl")[1]
+        if highest > self.threshold or max(highest, self._late.maximum) >= min(self.mean, self.extreme):
+            return None
+        if "reward_mean" in stretch.names:
+            self._reward.extend(stretch.column("reward_mean"), stretch.steps)
+        *others, last = values = stretch.column("kl")
+        for value in others:
+            self._before.add(value)
+        self._typical = self._before.value
+        self._before.add(last)
+        self._late.extend(values, stretch.steps)
+        return self.passed(Status.OK, values)
 
     def describe(self, facts: StepFacts) -> Details:
         """Where KL was and is, and whether reward hacking is the name for it."""
@@ -240,6 +259,8 @@ class KlPinned(SeriesDetector):
         self._kl.add(value, facts.step)
         highest = self._kl.maximum
         limit = self.threshold
+        if highest >= limit >= 0 and self._verdict.status < Status.WARN:
+            return Verdict(Status.OK, highest, limit)  # longer answers only lower the limit
         if len(self._length) and self._length.mean > self.tokens:
             limit *= self.tokens / self._length.mean
         if not covers(self._kl, self.steps) or not covers(self._reward, self.steps) or highest == 0:
@@ -256,12 +277,28 @@ class KlPinned(SeriesDetector):
         )
         return Verdict(Status.WARN if pinned else Status.OK, highest, limit, self._kl.first_step)
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every window holds a KL that is above the limit."""
+        if "kl" not in stretch.names or self._verdict.status >= Status.WARN:
+            return None
+        if not stretch.extent("kl")[0] >= self.threshold >= 0:
+            return None
+        if "reward_mean" in stretch.names:
+            self._reward.extend(stretch.column("reward_mean"), stretch.steps)
+            self._first_rewards.extend(stretch.column("reward_mean"))
+        if "completion_tokens_mean" in stretch.names:
+            self._length.extend(stretch.column("completion_tokens_mean"), stretch.steps)
+        if "learning_rate" in stretch.names:
+            self._rate.extend(stretch.column("learning_rate"), stretch.steps)
+            self._highest_rate = max(self._highest_rate, stretch.extent("learning_rate")[1])
+        return self.passed(Status.OK, self._kl.maxima(stretch.column("kl"), stretch.steps))
+
     def _is_meant(self) -> bool:
         """Whether the learning rate still warms up, or has come down to next to nothing."""
         if not len(self._rate):
             return False
-        first, last = self._rate.values[0], self._rate.values[-1]
-        return bool(2 * first < last) or last < SPENT * self._highest_rate
+        first, last = self._rate.first, self._rate.last or 0.0
+        return 2 * first < last or last < SPENT * self._highest_rate
 
     def _has_risen(self) -> bool:
         """Whether reward is higher than on the first rows, by more than chance."""
@@ -376,6 +413,18 @@ class KlRatchet(SeriesDetector):
             )
             self._rising = next(rising, None)
         return Verdict(Status.OK if self._rising is None else Status.WARN, value, None, self._kl.first_step)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens where nothing of texts is logged."""
+        known = stretch.names
+        if "kl" not in known or any(len(of) for of in self._texts.values()) or self._texts.keys() & known:
+            return None
+        if "completion_tokens_p50" in known:
+            self._tokens = stretch.column("completion_tokens_p50")[-1]
+        if "zero_variance_group_frac" in known:
+            self._flat.extend(stretch.column("zero_variance_group_frac"), stretch.steps)
+        self._kl.extend(stretch.column("kl"), stretch.steps)
+        return self.passed(Status.UNKNOWN, [math.nan] * len(stretch))
 
     def _nears(self, name: str, share: float) -> bool:
         """Whether that many copies or loops are many; short answers may repeat while their groups still disagree."""

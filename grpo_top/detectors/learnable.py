@@ -10,7 +10,7 @@ import numpy as np
 
 from grpo_top import numbers
 from grpo_top.batch import PART_KINDS
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict, some_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Passed, Verdict, some_rows
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import ShareWindow
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 STEPS_WITHOUT_ROLLOUTS = 8
 """Steps that are judged instead of a number of rollouts where only the trainer's own numbers are logged."""
@@ -180,6 +180,14 @@ class BaseSuccessZero(Detector):
             status = Status.WARN
         return Verdict(status, self._run.share, self.threshold, self._first_step)
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens once the start was judged, and found to have success."""
+        if not self._run.settled or self._run.empty or self._parts or self._first_step is None:
+            return None
+        self._rate_is_logged = self._rate_is_logged or "success_rate" in stretch.names
+        known = self._empty_once or self._success_is_known(stretch.facts[0])
+        return Passed(Status.OK if known else Status.UNKNOWN, [self._run.share] * len(stretch))
+
     def describe(self, facts: StepFacts) -> Details:
         """How many of the first rollouts succeeded, by family and tier, and what was counted as a success."""
         parts = self._empty_parts()
@@ -209,8 +217,10 @@ class BaseSuccessZero(Detector):
     def _take(self, facts: StepFacts) -> None:
         batch = facts.batch
         if batch is None:
-            rate = success_rate(facts)
             self._rate_is_logged = self._rate_is_logged or facts.get("success_rate") is not None
+            if self._run.settled and self._first_step is not None:
+                return
+            rate = success_rate(facts)
             if rate is not None:
                 self._note(facts.step)
                 steps = steps_of_success(facts)

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict, repeated
 from grpo_top.detectors.forms import content_components
+from grpo_top.detectors.growth import PROPORTIONAL, Proportion, Together
 from grpo_top.detectors.learnable import success_rate
 from grpo_top.detectors.rules import ONE_SIDED_99, Around, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import TREND_LIMIT, Baseline, Window, robust_deviation, significant_trend
+from grpo_top.streaming import Baseline, Window, robust_deviation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 EARLY = 5
 """First steps that lengths are compared with."""
-PROPORTION_ROWS, LEAST_ROWS = 60, 12
-PROPORTIONAL = 0.995
-"""R² from which a reward that follows length is taken for one that is made of it."""
+EARNED = 0.01
+"""Share of successes from which something is earned."""
 RISE = 0.02
 """Share of its scale by which success must have risen to count as risen."""
 
@@ -122,6 +122,22 @@ class LengthHacking(SeriesDetector):
             return Verdict(Status.INFO, self._together.growth, self.remark, self._together.first_step)
         return verdict
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens without a correlation while answers are hardly longer than they ever were."""
+        names, steps = stretch.names, stretch.steps
+        ready = self._early.ready and (self._early_cut.ready or "truncation_rate" not in names)
+        if self.series[0] in names or not ready or self._verdict.status >= Status.INFO:
+            return None
+        if not self._proportion.is_far(stretch) or not self._together.is_far(stretch, self.remark):
+            return None
+        self._proportion.extend(stretch)
+        self._together.extend(stretch)
+        if "completion_tokens_mean" in names:
+            self._lengths.extend(stretch.column("completion_tokens_mean"), steps)
+        if "truncation_rate" in names:
+            self._cut.extend(stretch.column("truncation_rate"), steps)
+        return repeated(self._verdict, stretch)
+
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Take a step's correlation in, and ask whether answers grew."""
         self._correlation.add(value, facts.step)
@@ -170,81 +186,6 @@ class LengthHacking(SeriesDetector):
             return True
         cut = self._cut.mean if len(self._cut) else 0.0
         return cut > self.truncation and cut - self._early_cut.mean >= self.more_cut
-
-
-class Together:
-    """Mean length and mean reward over the last rows, and how far length has come."""
-
-    def __init__(self) -> None:
-        self._early = Baseline(1, WINDOW)
-        self._length, self._reward = Window(TREND_LIMIT), Window(TREND_LIMIT)
-
-    def add(self, facts: StepFacts) -> None:
-        """Take a step in that carries both."""
-        length, reward = facts.get("completion_tokens_mean"), facts.get("reward_mean")
-        if length is None or reward is None:
-            return
-        self._early.add(length)
-        self._length.add(length, facts.step)
-        self._reward.add(reward, facts.step)
-
-    @property
-    def growth(self) -> float:
-        """The mean length of the last 20 rows over that of the first 20; 0 while it is too early."""
-        if not self._early.ready or not self._length.full or self._early.mean <= 0:
-            return 0.0
-        return float(self._length.values[-WINDOW:].mean()) / self._early.mean
-
-    def has_grown(self, times: float) -> bool:
-        """Whether the mean length is so many times that of the first rows; cheap where no single row is."""
-        return self._length.maximum > 0.99 * times * self._early.mean and self.growth >= times
-
-    @property
-    def climb(self) -> bool:
-        """Whether both have a significant upward trend."""
-        return significant_trend(self._length.values, "up") and significant_trend(self._reward.values, "up")
-
-    @property
-    def first_step(self) -> int | None:
-        """The first of the rows that are looked at."""
-        return self._length.first_step
-
-
-class Proportion:
-    """Whether the mean reward is the mean length times a constant, while lengths grow by half and more.
-
-    A straight line of log reward against log length, with a slope around 1 and hardly a residual. Reasoning that
-    pays makes both grow too, but never so exactly.
-    """
-
-    def __init__(self) -> None:
-        self._lengths, self._rewards = Window(PROPORTION_ROWS), Window(PROPORTION_ROWS)
-        """Logarithms, where both are above 0."""
-        self.fit: float | None = None
-        """R² of the line where it holds, else None."""
-
-    @property
-    def first_step(self) -> int | None:
-        """The first of the rows that are looked at."""
-        return self._lengths.first_step
-
-    def add(self, facts: StepFacts) -> None:
-        """Take a step in that carries both."""
-        length, reward = facts.get("completion_tokens_mean"), facts.get("reward_mean")
-        if length is None or reward is None or min(length, reward) <= 0:
-            return
-        lengths = self._lengths
-        lengths.add(math.log(length), facts.step)
-        self._rewards.add(math.log(reward), facts.step)
-        self.fit = None
-        if len(lengths) < LEAST_ROWS or lengths.maximum - lengths.first < math.log(1.5):
-            return
-        x, y = lengths.values, self._rewards.values
-        x, y = x - x.mean(), y - y.mean()
-        slope = float(x @ y) / float(x @ x)
-        explained = slope * float(x @ y) / max(float(y @ y), 1e-12)
-        if 0.7 <= slope <= 1.4 and explained >= PROPORTIONAL:
-            self.fit = explained
 
 
 class LengthCollapse(SeriesDetector):
@@ -327,8 +268,8 @@ class LengthCollapse(SeriesDetector):
         self._length = value
         steps = facts.stands_for("completion_tokens_mean")
         self._early.add(value, steps)
-        success = success_rate(facts)
-        self._silent.update(value < self.floor and success is not None and success < 0.01, facts.step, steps)
+        silent = value < self.floor and (success := success_rate(facts)) is not None and success < EARNED
+        self._silent.update(silent, facts.step, steps)
         ready = self._early.ready
         limit = self.threshold * self._early.median
         short = ready and value < limit and not self._better()
@@ -341,6 +282,24 @@ class LengthCollapse(SeriesDetector):
         if not ready:
             return UNKNOWN
         return sustained(self._short, self.sustain, Status.WARN, value, limit)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no step is short."""
+        if "completion_tokens_mean" not in stretch.names or not self._early.ready:
+            return None
+        if self._short.length or self._silent.length or self.sustain <= 0:
+            return None
+        shortest = stretch.extent("completion_tokens_mean")[0]
+        success = [rate for one in stretch.facts if (rate := success_rate(one)) is not None]
+        is_silent = shortest < self.floor and min(success, default=1.0) < EARNED
+        if shortest < self.threshold * self._early.median or is_silent:
+            return None
+        if stretch.has_parts("component_mean") or not self._follow_all(stretch, success):
+            return None
+        values = stretch.column("completion_tokens_mean")
+        self._length = values[-1]
+        self._around.extend(stretch)
+        return self.passed(Status.OK, values)
 
     def describe(self, facts: StepFacts) -> Details:
         """How long answers are and were, and that they got no better."""
@@ -371,6 +330,20 @@ class LengthCollapse(SeriesDetector):
         early, late = self._quality[name]
         early.add(value)
         late.add(value, step)
+
+    def _follow_all(self, stretch: Stretch, success: list[float]) -> bool:
+        """As `_follow` on every step of a stretch without components; False where that is not as simple."""
+        told = {"success": success}
+        if "reward_mean" in stretch.names:
+            told["reward"] = stretch.column("reward_mean")
+        told = {name: values for name, values in told.items() if values}
+        if any(name not in self._quality or len(of) < len(stretch) for name, of in told.items()):
+            return False
+        for name, values in told.items():
+            early, late = self._quality[name]
+            early.extend(values)
+            late.extend(values, stretch.steps)
+        return True
 
     def _better(self) -> bool:
         """Whether what is known best of the answers has risen."""

@@ -97,7 +97,7 @@ class Parts:
     def shares(self) -> dict[str, dict[str, float]]:
         """`by_family` and `by_tier`, each a part's share, the largest parts first, the smallest pooled."""
         found = {}
-        for kind in PART_KINDS:
+        for kind in PART_KINDS if self._steps else ():
             counts = self._counts(kind)
             if counts:
                 pooled = _pooled(counts)
@@ -106,7 +106,7 @@ class Parts:
 
     def seat(self) -> Seat | None:
         """The family, else the tier, in which it sits; None where it is spread, or where there is only one."""
-        for kind in PART_KINDS:
+        for kind in PART_KINDS if self._steps else ():
             counts = self._counts(kind)
             all_hits = sum(hits for hits, _ in counts.values())
             all_items = sum(items for _, items in counts.values())

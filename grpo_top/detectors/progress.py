@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, group_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict, group_rows
 from grpo_top.detectors.rules import SeriesDetector, sustained
 from grpo_top.detectors.trainability import share_is_known, trainable_ratio
 from grpo_top.snapshot import WINDOW, Status
@@ -16,7 +16,7 @@ from grpo_top.streaming import MAD_TO_STD, Buckets, Trend, Window, trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
 class NoUpdate(SeriesDetector):
@@ -76,6 +76,17 @@ class NoUpdate(SeriesDetector):
         self._trainable.add(trainable, facts.step)
         self._streak.update(value == 0 and trainable > 0, facts.step, facts.stands_for("grad_norm"))
         return sustained(self._streak, self.sustain, Status.FAIL, float(self._streak.length), self.sustain)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no gradient norm is 0."""
+        if "grad_norm" not in stretch.names or self._streak.length or 0 in stretch.column("grad_norm"):
+            return None
+        trainable = [ratio for facts in stretch.facts if (ratio := _trainable(facts)) is not None]
+        if len(trainable) < len(stretch):
+            return None
+        self._last_norm = stretch.column("grad_norm")[-1]
+        self._trainable.extend(trainable, stretch.steps)
+        return self.passed(Status.OK, [0.0] * len(stretch))
 
     def describe(self, facts: StepFacts) -> Details:
         """For how long, and how much there was to learn."""

@@ -6,18 +6,18 @@ import math
 from abc import abstractmethod
 from typing import TYPE_CHECKING
 
-from grpo_top.detectors.base import UNKNOWN, Detector, Streak, Verdict
+from grpo_top.detectors.base import UNKNOWN, Detector, Passed, Streak, Verdict
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 LEAST_ROWS = 12
 """Rows from which a trend can be told from noise at 1%."""
@@ -44,6 +44,11 @@ class SeriesDetector(Detector):
         if "sees" not in cls.__dict__:
             led = cls.observe is SeriesDetector.observe and hasattr(cls, "series")
             cls.sees = frozenset(cls.series[:1]) if led else None
+
+    def passed(self, status: Status, values: Sequence[float]) -> Passed:
+        """What is said of a stretch whose steps carry the leading series."""
+        self._verdict = Verdict(status, values[-1])
+        return Passed(status, values)
 
     def observe(self, facts: StepFacts) -> Verdict:
         """Judge the step where it carries the leading series, else repeat what was said last."""
@@ -163,10 +168,17 @@ class RewardSpan:
 
     def add(self, mean: float, facts: StepFacts) -> None:
         """Take a step's mean reward in, and what else it tells of its rewards."""
-        spread, lowest, highest = facts.get("reward_std"), facts.get("reward_min"), facts.get("reward_max")
-        around = mean - (spread or 0.0), mean + (spread or 0.0)
-        self._low = min(self._low, around[0], mean if lowest is None else lowest)
-        self._high = max(self._high, around[1], mean if highest is None else highest)
+        get = facts.get
+        spread, lowest, highest = get("reward_std") or 0.0, get("reward_min"), get("reward_max")
+        low, high = mean - spread, mean + spread
+        if low < self._low or high > self._high or lowest is not None or highest is not None or spread < 0:
+            self._low = min(self._low, low, mean if lowest is None else lowest)
+            self._high = max(self._high, high, mean if highest is None else highest)
+
+    def extend(self, stretch: Stretch) -> None:
+        """Take the steps of a stretch in."""
+        for mean, facts in zip(stretch.column("reward_mean"), stretch.facts, strict=True):
+            self.add(mean, facts)
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -201,6 +213,11 @@ class Around:
             value = values.get(name)
             if value is not None:
                 window.add(value, step, gaps.get(name, 1))
+
+    def extend(self, stretch: Stretch) -> None:
+        """Take the steps of a stretch in."""
+        for name in stretch.names & self._windows.keys():
+            self._windows[name].extend(stretch.column(name), stretch.steps)
 
     def mark(self) -> None:
         """Something begins with the step that is added next: what is in the windows was before it."""

@@ -95,8 +95,10 @@ class RecentRows:
 
 def count_different(keys: NDArray[np.int64]) -> int:
     """How many different keys there are."""
+    if len(keys) < 2:
+        return len(keys)
     ordered = np.sort(keys)
-    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1 if len(keys) else 0
+    return int(np.count_nonzero(ordered[1:] != ordered[:-1])) + 1
 
 
 def first_of_equal(keys: NDArray[np.int64]) -> NDArray[np.int64]:

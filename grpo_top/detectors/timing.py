@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Passed, Verdict
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Baseline, Window, significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
 class LogStalled(Detector):
@@ -69,7 +69,16 @@ class LogStalled(Detector):
         if took is not None:
             self._step_times.add(took, facts.step, facts.stands_for("step_time"))
         self._last_step, self._idle = facts.step, 0.0
-        return Verdict(Status.OK, 0.0, self._limit())
+        return Verdict(Status.OK, 0.0)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Steps that come say nothing of a silence."""
+        if "step_time" in stretch.names:
+            self._step_times.extend(stretch.column("step_time"), stretch.steps)
+        elif self._idle > 0:
+            return None
+        self._last_step, self._idle = stretch.steps[-1], 0.0
+        return Passed(Status.OK, [0.0] * len(stretch))
 
     def idle(self, seconds: float, finished: bool) -> Verdict | None:
         """Compare the silence with what a step usually takes."""
@@ -147,6 +156,19 @@ class StepTimeRot(Detector):
             return Verdict(Status.OK, ratio, self.threshold)
         rising = significant_trend(self._series.values, "up", self._series.steps)
         return Verdict(Status.INFO if rising else Status.OK, ratio, self.threshold, self._series.first_step)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while all times are under the limit, and were before the stretch."""
+        early = self._early.median
+        if "step_time" not in stretch.names or not self._early.ready or early <= 0:
+            return None
+        highest = max(stretch.extent("step_time")[1], self._late.maximum)
+        if highest / early > self.threshold:
+            return None
+        times = stretch.column("step_time")
+        self._series.extend(times, stretch.steps)
+        medians = self._late.medians(times, stretch.steps)
+        return Passed(Status.OK, [median / early for median in medians])
 
     def describe(self, facts: StepFacts) -> Details:
         """Early against late."""

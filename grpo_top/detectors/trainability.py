@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict, group_rows
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict, group_rows
 from grpo_top.detectors.rules import SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import Window, significant_trend
@@ -13,9 +14,11 @@ from grpo_top.streaming import Window, significant_trend
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
+SURELY = 0.999
+"""Of a limit, what leaves room for how means are rounded."""
 LONG_TOKENS = 64
 """Median completion from which copies of one text are not to be expected."""
 
@@ -55,6 +58,15 @@ class GroupCount:
         if fraction > 1e-9:
             self._finest = min(self._finest, fraction)
         return round(1 / self._finest)
+
+
+def _known_ratios(stretch: Stretch) -> list[float] | None:
+    """The share of trainable groups of each step, where it is logged under either name."""
+    if "trainable_ratio" in stretch.names:
+        return stretch.column("trainable_ratio")
+    if "zero_variance_group_frac" in stretch.names:
+        return [1.0 - flat for flat in stretch.column("zero_variance_group_frac")]
+    return None
 
 
 def unless_well(verdict: Verdict) -> Verdict:
@@ -146,6 +158,22 @@ class LowTrainability(TrainabilityDetector):
         low = ratio < self.threshold and self._late.mean < self.threshold
         return Verdict(Status.WARN if low else Status.OK, ratio, self.threshold, self._first_step)
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while the ratio since the start stays above the limit."""
+        values = _known_ratios(stretch)
+        early = self._first_step is None or self._steps < self.min_steps
+        if values is None or early or "groups" in stretch.names:
+            return None
+        sums = list(accumulate(values, initial=self._trainable))[1:]
+        counts = list(accumulate([1.0] * len(values), initial=self._groups))[1:]
+        ratios = [trainable / groups for trainable, groups in zip(sums, counts, strict=True)]
+        if min(ratios) < self.threshold:
+            return None
+        self._trainable, self._groups = sums[-1], counts[-1]
+        self._steps += len(values)
+        self._late.extend(values, stretch.steps)
+        return self.passed(Status.OK, ratios)
+
     def describe(self, facts: StepFacts) -> Details:
         """Groups used of groups sampled."""
         used = self._trainable / self._groups
@@ -232,6 +260,25 @@ class TrainabilityDecline(TrainabilityDetector):
         falling = significant_trend(self._series.values, "down", self._series.steps)
         return Verdict(Status.WARN if falling else Status.OK, fallen, self.threshold, self._high_step)
 
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no value lies far enough under the best mean for a mean to."""
+        values = _known_ratios(stretch)
+        if values is None or not self._late.full:
+            return None
+        best = max(self._best, self._late.maximum, *values)
+        if best - min(self._late.minimum, *values) >= SURELY * self.threshold:
+            return None
+        means = self._late.means(values, stretch.steps)
+        self._series.extend(values, stretch.steps)
+        fallen = []
+        for mean, step in zip(means, stretch.steps, strict=True):
+            if mean > self._best:
+                self._best, self._best_step = mean, step
+            fallen.append(self._best - mean)
+            if fallen[-1] < self.threshold / 2:
+                self._high_step = step
+        return self.passed(Status.OK, fallen)
+
     def describe(self, facts: StepFacts) -> Details:
         """Its best against now."""
         mean = self._late.mean
@@ -312,6 +359,15 @@ class NoTrainableGroups(TrainabilityDetector):
         if none and ((length >= self.sustain and held >= self.groups) or self._are_copies(facts)):
             status = Status.FAIL
         return Verdict(status, float(length), self.sustain, self._steps.since)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every step has a trainable group."""
+        values = _known_ratios(stretch)
+        if values is None or self._steps.length or self._flat_groups.length or min(values) <= 1e-9:
+            return None
+        for value, facts in zip(values, stretch.facts, strict=True):
+            self._groups.add(value, facts)
+        return self.passed(Status.OK, [0.0] * len(values))
 
     def _are_copies(self, facts: StepFacts) -> bool:
         """Whether each of several groups is one long text several times."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from grpo_top import numbers
-from grpo_top.detectors.base import Details, Knob, Page, Verdict, some_rows
+from grpo_top.detectors.base import Details, Knob, Page, Passed, Verdict, some_rows
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.rules import SeriesDetector, StreakShare, budget_of, sustained
 from grpo_top.snapshot import Status
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 FULL = 0.98
 """Mean length as a share of the budget from which nearly every completion must have used it up."""
@@ -105,10 +105,7 @@ class Truncation(SeriesDetector):
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare a step's share of cut completions with both limits."""
         steps = facts.stands_for("truncation_rate")
-        for other in (0.0, 1.0, self._rate):
-            if 1e-6 < abs(value - other) < self._finest:
-                self._finest = abs(value - other)
-        self._rate = value
+        self._refine(value)
         known = facts.get("rollouts")
         rollouts = max(1 / self._finest, LEAST_ROLLOUTS * steps) if known is None else known
         self._above.update(value > self.threshold, facts.step, steps, value, rollouts)
@@ -117,6 +114,24 @@ class Truncation(SeriesDetector):
             return Verdict(Status.FAIL, value, self.fail, self._far_above.streak.since)
         severity = Status.WARN if self._above.is_sure(self.threshold) else Status.WATCH
         return sustained(self._above.streak, self.sustain, severity, value, self.threshold)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every rate is under both limits."""
+        if "truncation_rate" not in stretch.names or self._above.streak.length or self.sustain <= 0:
+            return None
+        highest = stretch.extent("truncation_rate")[1]
+        if self._far_above.streak.length or highest > min(self.threshold, self.fail):
+            return None
+        for rate in stretch.column("truncation_rate"):
+            self._refine(rate)
+        return self.passed(Status.OK, stretch.column("truncation_rate"))
+
+    def _refine(self, rate: float) -> None:
+        """Take in what the differences between a rate and others tell of the number of rollouts."""
+        for other in (0.0, 1.0, self._rate):
+            if 1e-6 < abs(rate - other) < self._finest:
+                self._finest = abs(rate - other)
+        self._rate = rate
 
     def _fails(self) -> bool:
         return self._far_above.streak.length >= self.sustain and self._far_above.is_sure(self.fail)

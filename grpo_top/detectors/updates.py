@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdict
+from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict
 from grpo_top.detectors.rules import SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
 from grpo_top.streaming import RunningMedian, Window
@@ -16,7 +16,7 @@ from grpo_top.streaming import RunningMedian, Window
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 
 class ClipSaturation(SeriesDetector):
@@ -69,6 +69,15 @@ class ClipSaturation(SeriesDetector):
         self._late.add(value, facts.step, steps)
         self._streak.update(value > self.threshold, facts.step, steps)
         return sustained(self._streak, self.sustain, Status.WARN, value, self.threshold)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no step is above the limit."""
+        if "clip_frac" not in stretch.names or self._streak.length:
+            return None
+        if stretch.extent("clip_frac")[1] > self.threshold:
+            return None
+        self._late.extend(stretch.column("clip_frac"), stretch.steps)
+        return self.passed(Status.OK, stretch.column("clip_frac"))
 
     def describe(self, facts: StepFacts) -> Details:
         """How much is clipped, since when."""
@@ -145,11 +154,12 @@ class GradSpikes(SeriesDetector):
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Compare a step's gradient norm with the steps before."""
         ready = self._before.count >= self.min_steps
-        limit = self.times * self._before.value if ready else None
+        before = self._before.value
+        limit = self.times * before if ready else None
         self._norms.add(value, facts.step)
         self._above.add(float(limit is not None and value > limit), facts.step)
         self._seen += 1
-        if ready and value > self.far * self._before.value:
+        if ready and value > self.far * before:
             self._far.append((self._seen, facts.step))
         while self._far and self._far[0][0] <= self._seen - self.far_steps:
             self._far.popleft()
@@ -162,6 +172,23 @@ class GradSpikes(SeriesDetector):
             return Verdict(Status.WARN, value, limit, self._far[0][1])
         status = Status.WARN if len(spikes) >= self.spikes else Status.WATCH if spikes else Status.OK
         return Verdict(status, value, limit, spikes[0] if spikes else None)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while no step can exceed the lowest that the median may be within the stretch."""
+        if "grad_norm" not in stretch.names or self._before.count < self.min_steps or self._far:
+            return None
+        lowest = self._before.at_least(len(stretch))
+        highest = stretch.extent("grad_norm")[1]
+        if highest > min(self.times, self.far) * lowest or self._above.maximum > 0 or self.spikes <= 0:
+            return None
+        norms = stretch.column("grad_norm")
+        self._norms.extend(norms, stretch.steps)
+        self._above.extend([0.0] * len(norms), stretch.steps)
+        self._seen += len(norms)
+        for norm in norms:
+            if norm > 0:
+                self._before.add(norm)
+        return self.passed(Status.OK, norms)
 
     def describe(self, facts: StepFacts) -> Details:
         """Which steps, and how far above the median."""

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from grpo_top import numbers
-from grpo_top.detectors.base import Details, Detector, Knob, Page, Streak, Verdict, group_rows
+from grpo_top.detectors.base import Details, Detector, Knob, Page, Passed, Streak, Verdict, group_rows
 from grpo_top.detectors.components import UniformComponent
 from grpo_top.detectors.headroom import SaturatedReward, SparseReward
 from grpo_top.detectors.parts import Parts
 from grpo_top.detectors.progress import NoUpdate, RewardPlateau
 from grpo_top.detectors.rules import Around, SeriesDetector, StreakShare, sustained
 from grpo_top.detectors.trainability import (
+    SURELY,
     GroupCount,
     LowTrainability,
     NoTrainableGroups,
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from grpo_top.batch import Batch
-    from grpo_top.facts import StepFacts
+    from grpo_top.facts import StepFacts, Stretch
 
 ENOUGH_GROUPS = 8
 """Groups over which a share of groups is taken: several steps where a step has fewer."""
@@ -133,7 +135,8 @@ class DegenerateGroups(SeriesDetector):
 
     def judge(self, value: float, facts: StepFacts) -> Verdict:
         """Sustained above the limit, and the late mean above it too."""
-        steps = max(map(facts.stands_for, ("zero_variance_group_frac", "group_reward_std_mean")))
+        names = ("zero_variance_group_frac", "group_reward_std_mean")
+        steps = max(map(facts.stands_for, names)) if facts.gaps else 1
         groups = self._groups.add(value, facts) * steps
         self._share.add(value, facts.step, groups)
         self._late.add(value, facts.step, steps)
@@ -157,6 +160,21 @@ class DegenerateGroups(SeriesDetector):
         ):
             return verdict._replace(status=Status.WATCH)
         return verdict
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every share lies under the limit, and did on the last steps."""
+        names, steps, lead = stretch.names, stretch.steps, "zero_variance_group_frac"
+        others = {"all_fail_group_frac", "all_pass_group_frac"}
+        if lead not in names or others & names or self._high.streak.length or not len(self._share):
+            return None
+        if max(stretch.extent(lead)[1], self._share.maximum) >= SURELY * self.threshold:
+            return None
+        shares = stretch.column(lead)
+        for share, facts in zip(shares, stretch.facts, strict=True):
+            self._share.add(share, facts.step, self._groups.add(share, facts))
+        self._around.extend(stretch)
+        self._excess = 0.0
+        return self.passed(Status.OK, self._late.means(shares, steps))
 
     def describe(self, facts: StepFacts) -> Details:
         """How many groups, for how long, and why they agree: all fail, all pass, or identical texts."""
@@ -388,6 +406,24 @@ class RewardStdDeath(SeriesDetector):
         sure = held >= self.rollouts and by_chance < CHANCE
         severity = Status.WARN if sure else Status.WATCH
         return sustained(self._streak, self.sustain, severity, share, self.threshold)
+
+    def pass_over(self, stretch: Stretch) -> Passed | None:
+        """Nothing happens while every step has spread."""
+        if "reward_std" not in stretch.names or self._streak.length or self._rollouts.length:
+            return None
+        spreads, limits = stretch.column("reward_std"), stretch.scale.range(stretch.run)
+        if limits is None:
+            widths = [2 * largest for largest in accumulate(spreads, max, initial=self._largest)][1:]
+        else:
+            widths = [limits[1] - limits[0]] * len(spreads)
+        pairs = list(zip(spreads, widths, strict=True))
+        if any(width <= 0 or spread <= self.threshold * width for spread, width in pairs):
+            return None
+        self._largest = max(self._largest, stretch.extent("reward_std")[1])
+        self._around.extend(stretch)
+        self._late.extend(spreads, stretch.steps)
+        self._steps += len(spreads)
+        return self.passed(Status.OK, [spread / width for spread, width in pairs])
 
     def describe(self, facts: StepFacts) -> Details:
         """The reward that everything earns."""
