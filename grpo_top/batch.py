@@ -74,7 +74,7 @@ class Batch:
     @cached_property
     def all_known(self) -> bool:
         """Whether every one is."""
-        return bool(self.known.all())
+        return int(np.count_nonzero(self.known)) == self.size
 
     @cached_property
     def advantage(self) -> NDArray[np.float64]:
@@ -259,7 +259,7 @@ class Batch:
     @cached_property
     def _in_order(self) -> bool:
         """Whether groups stand one after the other."""
-        return bool((self.group[1:] >= self.group[:-1]).all())
+        return not np.count_nonzero(self.group[1:] < self.group[:-1])
 
     @cached_property
     def _distinct(self) -> tuple[NDArray[np.int64] | None, NDArray[np.bool_] | None]:

@@ -126,7 +126,9 @@ def _equal(own: Any, values: Any) -> bool:
     if isinstance(values, int | float):
         return bool(own == values or (own != own and values != values))  # noqa: PLR0124
     given = np.asarray(values)
-    return bool((given == own).all() or (own != own and (given != given).all()))  # noqa: PLR0124
+    # Counted, which takes half of the time of `all` on as few values as come together.
+    same = given == own if own == own else given != given  # noqa: PLR0124
+    return int(np.count_nonzero(same)) == given.size
 
 
 class Matrix:

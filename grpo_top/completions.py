@@ -28,11 +28,16 @@ _CONTROL = re.compile(rb"[\0-\x08\x0e-\x1f\x7f]")
 _LEADS_ODD = np.zeros(256, np.bool_)
 """First bytes of characters some of which are odd."""
 _LEADS_ODD[[0xC2, 0xE1, 0xE2, 0xE3, 0xED, 0xEE, 0xEF]] = True
+_LESS, _BRACKET, _SLASH = ord("<"), ord("["), ord("/")
+"""What padding tokens begin with."""
+_IN_PADDING = np.zeros(256, np.bool_)
+"""What can follow on that in one, or on a slash after it: letters in any case, some cases of which are beyond ASCII."""
+_IN_PADDING[[*b"|bBeEfFiImMpPrRsSuUvV", *range(0x80, 0x100)]] = True
 
-_CACHED = 3 << 15
-"""Characters that are looked at together: what they take in all stays in the processor's cache, and each array of
-theirs is smaller than what the allocator asks the system for anew."""
-_KEPT = 1 << 19
+_CACHED = 3 << 16
+"""Characters that are looked at together: what they take in all stays in the processor's cache, and what each call
+costs is shared by a hundred texts."""
+_KEPT = 1 << 20
 """Bytes that are looked at together for which memory is kept."""
 _TAIL = 11
 """Any loop repeats its last bytes within itself: so many of a single character, which is 12 times there."""
@@ -115,11 +120,13 @@ def text_key(one: str) -> int:
 
 
 def _portions(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Neighbouring texts that together stay in the processor's cache; a long one by itself."""
+    """Neighbouring texts that together stay in the processor's cache, in portions of about the same size."""
+    total = sum(map(len, texts))
+    most = total / max(round(total / _CACHED), 1)
     start = size = 0
     for place, one in enumerate(texts):
         size += len(one)
-        if size > _CACHED:
+        if size >= most:
             yield texts[start : place + 1]
             start, size = place + 1, 0
     if start < len(texts):
@@ -132,11 +139,12 @@ def _measure(texts: Sequence[str]) -> Measures:
     data = _BETWEEN.join((b"", *encoded, b""))
     room = _room.of(len(data))
     folded = _folded(data, room, len(texts))
-    odd = {*_with_controls(data, room, encoded), *_with_odd_characters(texts, encoded)}
+    with_odd, padding = _rare(data, room, encoded)
+    odd = {*_with_controls(data, room, encoded), *with_odd}
     for place in odd:
         folded[place] = text.folded(texts[place])
     gibberish = [False] * len(texts)
-    for place in odd.union(_perhaps_padding(texts, encoded, folded)):
+    for place in odd.union(_perhaps_padding(texts, encoded, folded) if padding else ()):
         gibberish[place] = text.gibberish(texts[place])
     return Measures(
         [hash(one) or 1 for one in folded],  # of bytes: in a fraction of any digest's time
@@ -173,29 +181,39 @@ def _with_controls(data: bytes, room: _Arrays, encoded: Sequence[bytes]) -> list
     """Numbers of the texts that hold a control which is no white space."""
     codes = np.frombuffer(data, np.uint8)
     # White space is 9 to 13. What is below a number that is taken off becomes the highest there is.
+    below = np.minimum.reduce(codes) < 9
     above = np.minimum.reduce(np.subtract(codes, 14, out=room.others)) < _SPACE - 14
-    below = np.maximum.reduce(np.subtract(codes, 9, out=room.others)) > _MARK[0] - 9
-    if not above and not below and b"\x7f" not in data:
+    if not below and not above and b"\x7f" not in data:
         return []
     return [place for place, one in enumerate(encoded) if _CONTROL.search(one)]
 
 
-def _with_odd_characters(texts: Sequence[str], encoded: Sequence[bytes]) -> list[int]:
-    """Numbers of the texts that hold a character beyond ASCII which is left to `text`."""
-    numbers = [place for place, one in enumerate(texts) if not one.isascii()]
-    if not numbers:
-        return []
-    few = [encoded[place] for place in numbers]
-    data = b"\n\n\n".join((*few, b""))  # any character has two more bytes to look at
+def _rare(data: bytes, room: _Arrays, encoded: Sequence[bytes]) -> tuple[Sequence[int], bool]:
+    """Numbers of the texts that hold a character beyond ASCII which is left to `text`; whether one may be padding.
+
+    What neither can be without is rare: all of it is found in one go, and the rest is done on that alone.
+    """
     codes = np.frombuffer(data, np.uint8)
-    places = np.flatnonzero(codes >= _FIRST_LEAD)
-    places = places[_LEADS_ODD[codes[places]]]
+    rare = np.greater_equal(codes, _FIRST_LEAD, out=room.flags)
+    for begin in (_LESS, _BRACKET):
+        rare |= np.equal(codes, begin, out=room.others.view(np.bool_))
+    places = np.flatnonzero(rare)
+    those = codes[places]
+    begins = places[those < _FIRST_LEAD] + 1
+    begins += codes[begins] == _SLASH
+    odd = _odd(data, places[_LEADS_ODD[those]])
+    texts: Sequence[int] = ()
+    if len(odd):
+        ends = np.cumsum([len(one) + len(_BETWEEN) for one in encoded])
+        texts = np.unique(np.searchsorted(ends, odd, side="right")).tolist()
+    return texts, int(np.count_nonzero(_IN_PADDING[codes[begins]])) > 1
+
+
+def _odd(data: bytes, places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Those of some places where an odd character begins. Any character has two more bytes to look at."""
     characters = np.ndarray((len(data) - 3,), ">u4", data, strides=(1,))[places] >> 8
-    odd = places[np.searchsorted(_ODD, characters, side="right") % 2 == 1]
-    if not len(odd):
-        return []
-    ends = np.cumsum([len(one) + 3 for one in few])
-    return [numbers[of] for of in np.unique(np.searchsorted(ends, odd, side="right")).tolist()]
+    are_odd: NDArray[np.bool_] = np.searchsorted(_ODD, characters, side="right") % 2 == 1
+    return places[are_odd]
 
 
 def _perhaps_padding(

@@ -7,13 +7,15 @@ import platform
 import sys
 import time
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
-
-import platformdirs
+from typing import TYPE_CHECKING
 
 from grpo_top import __version__
-from grpo_top.defects import QUOTING
+from grpo_top.defects import info, quoting
 from grpo_top.text import safe
+from grpo_top.user_folders import user_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FILE_NAME = "debug.log"
 LARGEST, KEPT = 1 << 20, 3
@@ -28,16 +30,16 @@ def begin(verb: str, *, texts: bool, path: Path | None = None) -> Path:
         texts: also what was raised, which may quote what a model wrote.
         path: the file; None takes the user's own.
     """
-    path = path or Path(platformdirs.user_state_dir("grpo-top")) / FILE_NAME
+    path = path or user_folder("state") / FILE_NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     handler = _Rotated(path, maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8", errors="replace")
     handler.setFormatter(_OneLine("%(asctime)s %(process)d %(levelname)s %(threadName)s: %(message)s"))
     log = logging.getLogger("grpo_top")
     log.addHandler(handler)
     log.setLevel(logging.DEBUG)
-    QUOTING.disabled = not texts
+    quoting().disabled = not texts
     system = f"Python {platform.python_version()} on {sys.platform}"
-    logging.getLogger("grpo_top.app").info("grpo-top %s, %s, %s", __version__, verb, system)
+    info("grpo-top %s, %s, %s", __version__, verb, system)
     return path
 
 

@@ -219,12 +219,9 @@ def integers(values: Sequence[int | None], column: str) -> Any:
 
 def _hashes(values: Sequence[str | None]) -> array[int]:
     """A number for each text, the same for the same; 0 unknown."""
-    return array(
-        "q",
-        map(hash, values)
-        if None not in values
-        else [0 if value is None else hash(value) for value in values],
-    )
+    known = None not in values
+    hashes = list(map(hash, values)) if known else [0 if value is None else hash(value) for value in values]
+    return array("q", hashes)  # of a list in half the time that it takes with what gives one after the other
 
 
 def _either(first: Sequence[object] | None, second: Sequence[object] | None) -> Any:

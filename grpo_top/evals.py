@@ -71,6 +71,8 @@ class Evals:
             until: inclusive upper bound.
             of_rollouts: mean reward of the held-out rollouts that carry a step's number.
         """
+        if not self._given and not self.rollout_steps:
+            return ()
         found = [
             EvalPoint(suite, step, points[step][1])
             for step in self._given.between(after, until)
@@ -122,6 +124,9 @@ class StepSet:
 
     def __contains__(self, step: int) -> bool:
         return step in self._steps
+
+    def __len__(self) -> int:
+        return len(self._ordered)
 
     def add(self, step: int) -> None:
         """Put a step in."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from grpo_top.sources.urls import is_url
+from grpo_top.spelling import meant
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,6 +42,8 @@ def looked_at(place: str) -> str:
 
 def next_commands(where: Sequence[str]) -> tuple[Next, Next, Next]:
     """The three most likely, the likeliest first."""
+    import shlex  # noqa: PLC0415  mostly there is something
+
     demo = Next("grpo-top demo", "a recorded real run with a fault, live: no training needed")
     other = Next("grpo-top PATH", "where your trainer writes: its directory, or the log")
     missing = [place for place in where if looked_at(place) == "no such file or directory"]
@@ -62,14 +63,14 @@ def nearest(place: str) -> str | None:
         names = [entry.name for entry, _ in zip(path.parent.iterdir(), range(_LISTED), strict=False)]
     except OSError:
         return None
-    found = get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return str(path.parent / found[0]) if found else None
+    found = meant(path.name, names, cutoff=0.8)
+    return str(path.parent / found) if found else None
 
 
 def did_you_mean(place: str, verbs: Sequence[str]) -> str:
     """What a place that is not there may have been meant for; empty where nothing is like it."""
-    if verb := get_close_matches(place, verbs, n=1, cutoff=0.75):
-        return f"; did you mean `grpo-top {verb[0]}`?"
+    if verb := meant(place, verbs, cutoff=0.75):
+        return f"; did you mean `grpo-top {verb}`?"
     near = None if is_url(place) else nearest(place)
     return f"; did you mean {near}?" if near else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,16 +24,14 @@ _COLUMNS = {
 }
 
 
-@dataclass(slots=True)
 class _Series:
     """One number's history."""
 
-    latest: FleetLook
-    columns: dict[str, Column] = field(
-        default_factory=lambda: {name: Column(type_) for name, type_ in _COLUMNS.items()}
-    )
-    reached: float = float("-inf")
-    facts: FleetSeries | None = None
+    def __init__(self, latest: FleetLook) -> None:
+        self.latest = latest
+        self.columns = {name: Column(type_) for name, type_ in _COLUMNS.items()}
+        self.reached = float("-inf")
+        self.facts: FleetSeries | None = None
 
 
 class Fleet:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import errno
 import math
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import platformdirs
 
 from grpo_top.grades import HandScore
+from grpo_top.user_folders import user_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 FILE_NAME = "hand-scores.jsonl"
 
@@ -27,7 +27,7 @@ class GradeStore:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = path or Path(platformdirs.user_state_dir("grpo-top")) / FILE_NAME
+        self.path = path or user_folder("state") / FILE_NAME
 
     def load(self) -> list[HandScore]:
         """What has been kept; lines that cannot be read are passed over, and a file that cannot be read holds none."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
-from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -71,6 +69,8 @@ class Graded(NamedTuple):
 
 def content_of(rollout: Rollout) -> str:
     """16 hex digits of what was asked, said and called, with white space folded; the same in every process."""
+    from hashlib import blake2b  # noqa: PLC0415  as `text_hash`
+
     digest = blake2b(digest_size=8)
     parts = [rollout.prompt or "", rollout.completion or ""]
     for message in rollout.messages or ():
@@ -111,8 +111,7 @@ def compare(score: float, value: float, rule: RewardRule | None) -> Compared:
     return Compared(right, passed, abs(score - value) <= CLOSE * rule.span + 1e-9)
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class Agreement(NamedTuple):
     """How far a person and the pipeline agree."""
 
     scored: int = 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from grpo_top.bundle import joined, transposed
+from grpo_top.bundle import Components, joined, transposed
 from grpo_top.columns import Column, Interner
 from grpo_top.encode import COLUMNS, encode, integers, numbers, prompts_of
 from grpo_top.snapshot import Rollouts
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from grpo_top.records import Rollout, Sampling
 
 _OPEN_STEPS = 32
+_PROMPTS, _PROMPT_CHARACTERS = 256, 4000
 _LABEL_END = "\x1f"
 _BY_PROMPT = "\0"
 _NO_REWARDS: Mapping[str, float | None] = {}
@@ -100,6 +101,8 @@ class History:
         self.length = 0
         self.first = 0
         """Rows before it were let go: they are 0 in every column but those of one value, and in `live`."""
+        self._nothing: Rollouts | None = None
+        """What is to be seen before the first of them: the same in every picture of a log without rollouts."""
         self.replaced = 0
         """Rows that a later record of the same rollout replaced."""
         self._sampling_ids: dict[tuple[tuple[str, Any], ...], int] = {}
@@ -111,13 +114,18 @@ class History:
         """Source → the newest step that it has written."""
         self.restarts: dict[int, int] = {}
         """Step that a source wrote again → the step that it had reached before it went back."""
+        self.prompts: dict[int, str] = {}
+        """See `Snapshot.prompts`."""
 
     def add(self, rollouts: Sequence[Rollout], source: int) -> set[int]:
         """Append rollouts read from one source; the steps that they belong to."""
-        return self.add_of_several([(rollouts, source)]) if rollouts else set()
+        return set(self.add_of_several([(rollouts, source)]).steps) if rollouts else set()
 
-    def add_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int]]) -> set[int]:
-        """Append rollouts, with the source of each part: what taking in costs by itself is shared by all of them."""
+    def add_of_several(self, parts: Sequence[tuple[Sequence[Rollout], int]]) -> Bundle:
+        """Append rollouts, with the source of each part: what taking in costs by itself is shared by all of them.
+
+        Gives them as one bundle.
+        """
         bundle = joined([rollouts for rollouts, _ in parts])
         size = len(bundle)
         values = encode(bundle, self.names)
@@ -139,7 +147,7 @@ class History:
             self._replaced_in_batch = []
         while len(self._open) > _OPEN_STEPS:
             self._open.pop(next(iter(self._open))).close()
-        return set(bundle.steps)
+        return bundle
 
     def rows_of(self, step: int, until: int | None = None) -> NDArray[np.int64]:
         """Rows of a step (before the row `until`) that no later record replaced, in order of arrival."""
@@ -212,8 +220,16 @@ class History:
         """
         self._began[source] = (self.length, set())
 
-    def view(self) -> Rollouts:
-        """The columns as they stand."""
+    def view(self, too_late: int = 0) -> Rollouts:
+        """The columns as they stand. `too_late`: see `Rollouts.too_late`."""
+        if self._nothing is not None and not self.length and too_late == self._nothing.too_late:
+            return self._nothing
+        found = self._view(too_late)
+        if not self.length:
+            self._nothing = found
+        return found
+
+    def _view(self, too_late: int) -> Rollouts:
         return Rollouts(
             length=self.length,
             columns={name: column.view() for name, column in self.columns.items()},
@@ -221,6 +237,7 @@ class History:
             names={name: interner.names for name, interner in self.names.items()},
             samplings=self.samplings,
             first=self.first,
+            too_late=too_late,
         )
 
     def _opened(self, step: int) -> StepRows:
@@ -254,26 +271,39 @@ class History:
                 f"{_BY_PROMPT}{hash(prompt)}" if label is None else label
                 for label, prompt in zip(labels, prompts_of(bundle), strict=True)
             ]
-        new = _New(
-            labels, bundle.column("index"), *(_every(values[name], size) for name in ("task", "source"))
-        )
+        steps, given = list(bundle.steps), list(bundle.column("index"))
+        new = _New(labels, given, *(_every(values[name], size) for name in ("task", "source")))
         groups: array[int] = array("i")
         indices: list[int] = []
-        split_of_all = _every(values["split"], size)
-        for start, stop in _runs(list(zip(bundle.steps, split_of_all, new.sources, strict=True))):
-            step, split, source = bundle.steps[start], split_of_all[start], new.sources[start]
+        are_given = None not in given
+        splits = _every(values["split"], size)
+        prompts = bundle.columns.get("prompt")
+        varied = [values[name] for name in ("split", "source") if not isinstance(values[name], int)]
+        for start, stop in _runs(list(zip(steps, *varied, strict=True)) if varied else steps):
+            step, split, source = steps[start], splits[start], new.sources[start]
             known = self._open.get(step) or self._opened(step)
             self._newest[source] = max(self._newest.get(source, step), step)
             known.take(self.length + start, self.length + stop)
             for first, last in _runs(labels[start:stop], start):
                 label = labels[first]
                 known.by_prompt |= by_prompt and label.startswith(_BY_PROMPT)
-                group = known.labels.setdefault(f"{split}{label}", len(known.labels))
-                found = self._indices(known, group, new.given[first:last], source, step)
+                groups_before = len(known.labels)
+                group = known.labels.setdefault(f"{split}{label}", groups_before)
+                if group == groups_before and prompts is not None:
+                    self._keep_prompt(self.length + first, prompts[first])
+                found: Sequence[int] = given[first:last]
+                if not are_given:
+                    found = self._indices(known, group, found, source, step)
                 self._replace(known.seen.setdefault(group, {}), found, new, first, step)
                 groups.extend((group,) * (last - first))
                 indices += found
         return groups, indices
+
+    def _keep_prompt(self, row: int, prompt: str | None) -> None:
+        if prompt is not None and len(prompt) <= _PROMPT_CHARACTERS:
+            self.prompts[row] = prompt
+            if len(self.prompts) > 2 * _PROMPTS:
+                self.prompts = dict(islice(self.prompts.items(), _PROMPTS, None))
 
     def _indices(
         self, known: StepRows, group: int, given: Sequence[int | None], source: int, step: int
@@ -296,7 +326,7 @@ class History:
     ) -> None:
         """Note where rollouts of one group lie, the `start`-th of the batch on; the same ones from before fall."""
         first, source = self.length + start, new.sources[start]
-        if len(set(indices)) == len(indices) and seen.keys().isdisjoint(indices):
+        if len(set(indices)) == len(indices) and (not seen or seen.keys().isdisjoint(indices)):
             seen.update(zip(indices, range(first, first + len(indices)), strict=True))
             return
         for row, index in enumerate(indices, first):
@@ -328,8 +358,12 @@ class History:
 
     def _add_components(self, bundle: Bundle, first: int) -> None:
         if "rewards" in bundle.columns:
-            rewards = [of_one or _NO_REWARDS for of_one in bundle.columns["rewards"]]
-            for name, values in transposed(rewards).items():
+            rewards = bundle.columns["rewards"]
+            if isinstance(rewards, Components):
+                components: Mapping[str, Sequence[float | None]] = rewards.columns
+            else:
+                components = transposed([of_one or _NO_REWARDS for of_one in rewards])
+            for name, values in components.items():
                 column = self.components.get(name)
                 if column is None:
                     column = self.components[name] = Column(np.float64, fill=math.nan)

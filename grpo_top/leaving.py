@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from grpo_top.defects import log
+from grpo_top.defects import info
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,7 +49,7 @@ def told(end: Callable[[int], object] = raise_it) -> Iterator[None]:
         return
 
     def came(number: int, _frame: object) -> None:
-        log.info("told to end by %s", signal.Signals(number).name)
+        info("told to end by %s", signal.Signals(number).name)
         _begin_to_end(status_of(number), GRACE_SECONDS)
         end(number)
 
@@ -76,7 +76,7 @@ def with_its_terminal() -> Iterator[None]:
     def look() -> None:
         while not over.wait(LOOK_SECONDS):
             if not all(map(os.isatty, terminals)):
-                log.info("the terminal has gone")
+                info("the terminal has gone")
                 _begin_to_end(status_of(signal.SIGHUP), GONE_SECONDS)
                 os.kill(os.getpid(), signal.SIGTERM)
                 return

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from grpo_top.bundle import Bundle
     from grpo_top.config import Settings
     from grpo_top.grades import HandScore
     from grpo_top.records import Eval, FleetLook, Grade, Run, SamplerLook, Step
@@ -107,15 +106,17 @@ class Ledger:
         )
         if not parts:
             return
-        self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
+        added = self.history.add_of_several([(rollouts, source) for rollouts, source, _ in parts])
+        self.hand_scoring.book.meet(added, row, self.history)
+        steps, splits, start = added.steps, added.column("split"), 0
         for rollouts, _, writer in parts:
-            self.hand_scoring.book.meet(rollouts, row, self.history)
-            row += len(rollouts)
-            self._count(rollouts, writer)
+            stop = start + len(rollouts)
+            self._count(steps[start:stop], splits[start:stop], writer)
+            start = stop
 
-    def _count(self, bundle: Bundle, writer: str) -> None:
+    def _count(self, steps: Sequence[int], splits: Sequence[str | None], writer: str) -> None:
         """Note which steps the rollouts of one writer belong to."""
-        touched = _counted(bundle.steps, bundle.column("split"))
+        touched = _counted(steps, splits)
         counts: dict[int, int] = defaultdict(int)
         for (step, split), count in touched.items():
             if split == EVAL:
@@ -180,7 +181,9 @@ class Ledger:
         if record.rank < rank:
             values = {name: value for name, value in values.items() if name not in known}
         self._ranks[record.step] = max(rank, record.rank)
-        changed = {name: value for name, value in values.items() if known.get(name) != value}
+        changed = (
+            {name: value for name, value in values.items() if known.get(name) != value} if known else values
+        )
         if changed:
             self.table.set(record.step, TRAINER, changed)
             if record.step in self.evals.rollout_steps:
@@ -278,8 +281,8 @@ class Ledger:
         self.version += 1
         steps = self.table.steps
         reached = self.judge.state.step
-        start = 0 if reached is None else int(np.searchsorted(steps, reached, side="right"))
-        todo = steps[start : int(np.searchsorted(steps, last, side="right"))].tolist()
+        start = 0 if reached is None else int(steps.searchsorted(reached, side="right"))
+        todo = steps[start : int(steps.searchsorted(last, side="right"))].tolist()
         while todo:
             together = self._together(todo)
             todo = todo[len(together) :]
@@ -354,7 +357,7 @@ class Ledger:
             if servers.all:
                 self.table.clear(step, SAMPLERS)
                 self.table.set(step, SAMPLERS, servers.series)
-        values = {**servers.series, **trainer, **measured}
+        values = {**servers.series, **trainer, **measured} if measured or servers.series else trainer
         gaps: dict[str, int] = {}
         last_seen = state.last_seen
         for name in trainer:
@@ -373,7 +376,7 @@ class Ledger:
             scale=state.scale,
             values=finite,
             nonfinite=() if finite is values else tuple(name for name in values if name not in finite),
-            trainer=_finite(trainer),
+            trainer=finite if values is trainer else _finite(trainer),
             gaps=gaps,
             batch=batch,
             eval_batch=self._evaluated_since(previous, step),
@@ -465,13 +468,17 @@ def _finite(values: dict[str, float]) -> dict[str, float]:
 
 def _counted(steps: Sequence[int], splits: Sequence[str | None]) -> Mapping[tuple[int, str | None], int]:
     """How many rollouts each step has in each split."""
+    if len(steps) == 1:
+        return {(steps[0], splits[0]): 1}
     if splits.count(splits[0]) == len(splits):
         return {(step, splits[0]): count for step, count in Counter(steps).items()}
     return Counter(zip(steps, splits, strict=True))
 
 
-def _since(by_step: Mapping[int, Noted], previous: int | None, step: int) -> list[Noted]:
+def _since(by_step: Mapping[int, Noted], previous: int | None, step: int) -> Sequence[Noted]:
     """What was noted at the steps after `previous` up to `step`."""
+    if not by_step:
+        return ()
     if previous is not None and step - previous <= len(by_step):
         return [by_step[at] for at in range(previous + 1, step + 1) if at in by_step]
     return [noted for at, noted in by_step.items() if (previous is None or at > previous) and at <= step]

@@ -65,7 +65,7 @@ LONGEST_HOLD = 0.1
 """Seconds for which the reading waits for a key's answer at most."""
 JUDGE_SECONDS = 0.05
 """For which steps that have been read wait to be judged together, while there is more to read."""
-TOGETHER = 64
+TOGETHER = 256
 """Rollouts that are taken in together: what each call costs is then shared by many, and they are still in the cache."""
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from textwrap import TextWrapper
 from typing import TYPE_CHECKING
 
 from grpo_top.detectors import ALL, BY_ID, find
 from grpo_top.page_links import links
 from grpo_top.snapshot import STAGES
+from grpo_top.spelling import meant
 from grpo_top.topics import TOPICS
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def explained(name: str, settings: Settings) -> str:
 
 def _where_else(words: str, near: str) -> str:
     """The nearest name, or the pages that speak of these words where they are none, or the lists."""
-    if topic := get_close_matches(words, TOPICS, n=1, cutoff=0.7):
-        return f"did you mean {topic[0]}?"
+    if topic := meant(words, TOPICS, cutoff=0.7):
+        return f"did you mean {topic}?"
     is_name = words.replace("_", "").replace("-", "").isalpha()
     if (speak := [one.id for one in ALL if words and words in _said(one)]) and not (is_name and near):
         return f"it is spoken of in {', '.join(speak[:3])}"

@@ -41,7 +41,7 @@ SMALL_FILE = 64 << 10
 FILES_AT_ONCE = 64
 """Files that are looked at in every poll; of more than that, those that are quiet take turns."""
 QUIET_LOOKS = 40
-"""Looks in a row that found nothing new, from which on a file counts as quiet."""
+"""Looks in a row after which nothing was left to read, from which on a file counts as quiet."""
 TURNS = 64
 """A quiet file is looked at in one of that many polls at least."""
 FIRST_LOOK_SECONDS = 20.0
@@ -146,7 +146,7 @@ class Reading(ABC):
                     if any(type(record) not in _LOOKS for record in of_source):
                         source.hear(now, last)
                 in_time = time.perf_counter() <= deadline and not self.in_the_way
-                if not last and isinstance(intake, Intake) and intake.caught_up:
+                if intake.quiet_looks and not last:
                     break
             (self._lively.discard if self._is_quiet(intake) else self._lively.add)(place)
             if not in_time:

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from grpo_top import numbers
-from grpo_top.reference import LEAST_STEPS
 from grpo_top.snapshot import WINDOW
 from grpo_top.text import safe
 
@@ -30,6 +29,8 @@ def reference_lines(reference: Reference) -> Iterator[str]:
     partings = reference.partings()
     alike = len(reference.comparable()) - len(partings)
     if not partings and not alike:
+        from grpo_top.reference import LEAST_STEPS  # noqa: PLC0415  most runs have none behind them
+
         yield f"  ? no series that both have for {LEAST_STEPS} steps: it cannot be said where they part"
         return
     if not partings:

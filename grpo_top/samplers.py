@@ -9,7 +9,6 @@ import math
 import re
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,30 +92,30 @@ def version_of(name: str | None) -> int | None:
     return int(found["number"]) if found else None
 
 
-@dataclass(slots=True)
 class _Sampler:
     """One server's history."""
 
-    order: int
-    name: str
-    latest: SamplerLook
-    settings: list[tuple[int, Sampling]] = field(default_factory=list)
-    """Step → what it has held since; likewise below. Ascending."""
-    versions: list[tuple[int, int]] = field(default_factory=list)
-    changes: list[SamplerChange] = field(default_factory=list)
-    sampling: Sampling | None = None
-    first: Sampling | None = None
-    turns: deque[Sampling] = field(default_factory=lambda: deque(maxlen=TURNS))
-    """The last configs, each another than the one before it."""
-    weight_version: str | None = None
-    origins: Mapping[str, str] = field(default_factory=dict)
-    counters: Mapping[str, float] = field(default_factory=dict)
-    counted_at: int | None = None
-    """The newest step when they were so."""
-    recent: deque[Mapping[str, float]] = field(default_factory=lambda: deque(maxlen=LOOKS_TOGETHER))
-    facts: SamplerFacts | None = None
-    stood: tuple[tuple[int, int, int], Server] | None = None
-    """How it stood when that was last asked for, and what that rests on."""
+    def __init__(self, order: int, name: str, latest: SamplerLook) -> None:
+        self.order = order
+        self.name = name
+        self.latest = latest
+        self.settings: list[tuple[int, Sampling]] = []
+        """Step → what it has held since; likewise below. Ascending."""
+        self.versions: list[tuple[int, int]] = []
+        self.changes: list[SamplerChange] = []
+        self.sampling: Sampling | None = None
+        self.first: Sampling | None = None
+        self.turns: deque[Sampling] = deque(maxlen=TURNS)
+        """The last configs, each another than the one before it."""
+        self.weight_version: str | None = None
+        self.origins: Mapping[str, str] = {}
+        self.counters: Mapping[str, float] = {}
+        self.counted_at: int | None = None
+        """The newest step when they were so."""
+        self.recent: deque[Mapping[str, float]] = deque(maxlen=LOOKS_TOGETHER)
+        self.facts: SamplerFacts | None = None
+        self.stood: tuple[tuple[int, int, int], Server] | None = None
+        """How it stood when that was last asked for, and what that rests on."""
 
     def take(self, look: SamplerLook, step: int) -> bool:
         """Take a look in; whether it found something else than the one before."""

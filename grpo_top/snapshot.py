@@ -7,6 +7,7 @@ reading them needs no lock while the monitor goes on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from grpo_top.status import Status as Status  # noqa: PLC0414  part of this picture
@@ -106,8 +107,7 @@ class RunFacts:
     """The step from which on the run is read, where the user has set one."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
+class SourceFacts(NamedTuple):
     """One file or endpoint that is being read."""
 
     where: str
@@ -124,14 +124,13 @@ class SourceFacts:
     """`live`, `gone`, `waiting` (not complete yet), `error`, `left out`."""
     note: str = ""
     """One line about `state` where it needs one."""
-    fields: Mapping[str, str | None] = field(default_factory=dict)
+    fields: Mapping[str, str | None] = MappingProxyType({})
     """Where its names were guessed or set by the user: its own names → what each is read as, None where it is not."""
     written: float | None = None
     """When the newest of what the run itself wrote there was written, as far as is known; seconds since the epoch."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedRecord:
+class SkippedRecord(NamedTuple):
     """A record that could not be read."""
 
     where: str
@@ -140,8 +139,7 @@ class SkippedRecord:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One canonical series over the run's steps."""
 
     name: str
@@ -189,8 +187,7 @@ class Finding:
     caused_by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StageState:
+class StageState(NamedTuple):
     """A triage stage: the worst of its detectors."""
 
     stage: int
@@ -227,8 +224,7 @@ class DetectorTrack:
     """Whether its stage is well only where it could judge: not where it can only remark, or lacks what no log holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageItem:
+class CoverageItem(NamedTuple):
     """One of the ten things to log."""
 
     item: str
@@ -263,8 +259,7 @@ class Rollouts:
     """Rollouts that came for a step whose rows were let go, and were not taken in."""
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
+class Groups(NamedTuple):
     """Columns over every train group of every judged step, oldest first."""
 
     length: int
@@ -282,8 +277,7 @@ class SamplerChange(NamedTuple):
     weight_version: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class SamplerFacts:
+class SamplerFacts(NamedTuple):
     """One inference server as its looks show it; the state of the connection is its source's."""
 
     name: str
@@ -292,14 +286,14 @@ class SamplerFacts:
     asked: float | None = None
     """When it last answered, seconds since the epoch."""
     sampling: Sampling | None = None
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Mapping[str, str] = MappingProxyType({})
     """Setting → how its value gets there, in words."""
     weight_version: str | None = None
     changes: tuple[SamplerChange, ...] = ()
     """The first look, then each one that found something else; the oldest between are dropped past a bound."""
-    finished: Mapping[str, float] = field(default_factory=dict)
+    finished: Mapping[str, float] = MappingProxyType({})
     """Finish reason → requests that ended so over the last looks."""
-    gauges: Mapping[str, float] = field(default_factory=dict)
+    gauges: Mapping[str, float] = MappingProxyType({})
     unknown: tuple[str, ...] = ()
     """What could not be asked, and which flag of the server opens it."""
 
@@ -391,12 +385,13 @@ class Snapshot:
     """The line that a row was read from; None where it is no line of a text file, or cannot be read any more."""
     graded: tuple[Graded, ...] = ()
     """Hand scores of this run's rollouts, by step."""
+    prompts: Mapping[int, str] = field(default_factory=dict)
+    """Row of a group's first rollout → its prompt: of the newest groups alone, and not where it is long."""
     grade: Callable[[int, HandScore], str] = lambda _row, _score: "there is nobody to keep it"
     """Takes the hand score of a row; why it could not be kept beyond this process, else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(NamedTuple):
     """Why a rollout's text cannot be read any more; its columns still stand."""
 
     reason: str

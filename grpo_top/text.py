@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from hashlib import blake2b
 
 # ---- measured
 
@@ -31,6 +30,8 @@ def folded(text: str) -> bytes:
 
 def text_hash(text: str) -> int:
     """A signed 64-bit hash of the normalised text, the same in every process."""
+    from hashlib import blake2b  # noqa: PLC0415  it brings in OpenSSL, and a log of numbers alone has no texts
+
     return int.from_bytes(blake2b(folded(text), digest_size=8).digest(), "little", signed=True)
 
 
@@ -81,8 +82,9 @@ def ends_in_loop(text: str) -> bool:
 
 
 _CONTROLS = bytes({*range(0x20), 0x7F} - {0x09, 0x0A, 0x0B, 0x0C, 0x0D})
-_JUNK = re.compile("[\ufffd\x80-\x9f\ud800-\udfff\ue000-\uf8ff]")
-_PADDING = re.compile(
+# As strings, which `re` compiles when they are first used: a log of numbers alone has no texts.
+_JUNK = "[\ufffd\x80-\x9f\ud800-\udfff\ue000-\uf8ff]"
+_PADDING = (
     r"(?i)<｜[^｜<>]{1,40}｜>|<\|?(?:pad|endoftext|end_of_text|finetune_right_pad_id|vision_pad|image_pad|eos|bos|unk|mask|s|/s|"
     r"im_end|im_start|eot_id|reserved_special_token_\d{1,6}|extra_id_\d{1,6}|unused\d{1,6})\|?>|\[(?:PAD|UNK|MASK)\]"
 )
@@ -100,7 +102,7 @@ def gibberish(text: str) -> bool:
     data = text.encode("utf-8", "surrogatepass")
     junk = len(data) - len(data.translate(None, _CONTROLS))
     if not text.isascii():
-        junk += len(_JUNK.findall(text))
+        junk += len(re.findall(_JUNK, text))
     return mostly_padding(text, junk)
 
 
@@ -112,7 +114,7 @@ def mostly_padding(text: str, junk: int = 0) -> bool:
     # Tags and brackets are common, and looking whether they are padding is slow.
     if not most or 2 * most < len(text.encode("utf-8", "surrogatepass").translate(None, _PERHAPS_BLANK)):
         return False
-    tokens = _PADDING.findall(text)
+    tokens = re.findall(_PADDING, text)
     if len(tokens) > 1:
         junk += sum(map(len, tokens))
     return junk > 0 and 2 * junk >= sum(map(len, text.split()))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from array import array
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_top.bundle import Bundle, bundled, joined, one_by_one, transposed
+from grpo_top.bundle import Bundle, Components, Places, bundled, joined, one_by_one, transposed
 from grpo_top.records import Location, Rollout, Step
 
 ROLLOUTS = st.lists(
@@ -50,6 +52,22 @@ def test_those_that_are_wanted_are_left(rollouts: list[Rollout], first: int) -> 
 def test_what_was_read_can_be_had_one_by_one(rollouts: list[Rollout]) -> None:
     step = Step(1, {})
     assert list(one_by_one([step, bundled(rollouts), step])) == [step, *rollouts, step]
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(-6, 6), st.integers(-6, 6))
+def test_components_of_all_are_a_sequence_of_those_of_each(sizes: list[int], start: int, stop: int) -> None:
+    said = [{"accuracy": float(number), "format": 0.5} for number in range(sum(sizes))]
+    parts, first = [], 0
+    for size in sizes:
+        columns = {name: array("d", [one[name] for one in said[first : first + size]]) for name in said[0]}
+        rewards = Components(columns, size)
+        parts.append(Bundle({"step": [1] * size, "rewards": rewards}, Places(*([[0] * size] * 3))))
+        first += size
+    whole = joined(parts)
+    assert list(whole.column("rewards")) == [rollout.rewards for rollout in whole] == said
+    assert list(whole.column("rewards")[start:stop]) == said[start:stop]
+    other = bundled([Rollout(1, "a", 0.5, rewards={"format": 0.1}), Rollout(1, "a", 0.5)])
+    assert list(joined([whole, other]).column("rewards")) == [*said, {"format": 0.1}, None]
 
 
 def test_a_field_that_no_rollout_has_takes_nothing() -> None:

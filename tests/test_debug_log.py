@@ -13,7 +13,7 @@ import pytest
 from runs import group, run_record, write_log
 
 from grpo_top import debug_log
-from grpo_top.defects import QUOTING, described
+from grpo_top.defects import described, quoting
 from grpo_top.sources.feed import Feed
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def no_log_stays() -> Iterator[None]:
         log.removeHandler(handler)
         with suppress(ValueError):  # one test closes its file before
             handler.close()
-    QUOTING.disabled = True
+    quoting().disabled = True
 
 
 def _happens() -> None:

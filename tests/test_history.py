@@ -166,3 +166,13 @@ def test_a_copy_in_another_file_replaces_and_is_no_restart() -> None:
     history.add([rollout(step=2, reward=0.5), rollout(reward=0.5)], source=1)
     assert history.rows_of(1).tolist() == [3]
     assert history.restarts == {}
+
+
+def test_the_prompts_of_the_newest_groups_are_kept_where_they_are_short() -> None:
+    history = History()
+    history.add([rollout(prompt="2+2="), rollout(index=1, prompt="2+2="), rollout(group="b")], source=0)
+    history.add([rollout(group="c", prompt="x" * 100_000), rollout(group="d", prompt="3+3=")], source=0)
+    assert history.prompts == {0: "2+2=", 4: "3+3="}
+    history.add([rollout(step=2, group=f"{number}", prompt=f"{number}") for number in range(2_000)], source=0)
+    assert 256 <= len(history.prompts) <= 512
+    assert max(history.prompts) == history.length - 1

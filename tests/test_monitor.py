@@ -331,7 +331,7 @@ def test_a_run_that_has_reached_its_last_step_is_finished_and_not_stalled(tmp_pa
     steps = timed_steps(30)
     write_log(tmp_path / "log.jsonl", [run_record(total_steps=30), *steps])
     monitor = Monitor([str(tmp_path)], Settings(), clock=lambda: now)
-    monitor.poll()
+    monitor.poll(seconds=10.0)
     now += 10_000
     monitor.watch_silence()
     assert monitor.snapshot().finished

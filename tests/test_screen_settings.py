@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import platformdirs
 import pytest
 
 from grpo_top.config import ConfigError, load
@@ -78,10 +77,10 @@ def test_two_things_may_change_places(tmp_path: Path) -> None:
 def test_what_the_user_likes_holds_beside_a_runs_own_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own, run = tmp_path / "own", tmp_path / "run"
+    own, run = tmp_path / "grpo-top", tmp_path / "run"
     own.mkdir()
     run.mkdir()
-    monkeypatch.setattr(platformdirs, "user_config_dir", lambda _: str(own))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     (own / "grpo-top.toml").write_text(
         '[screen]\ntheme = "light"\nascii = true\n[TRUNCATION]\nthreshold = 0.9\n[keys]\nquit = "Q"'
     )

@@ -7,9 +7,10 @@ Each lies in `data/NAME.jsonl.gz` in grpo-top's own log format, as it was writte
 from __future__ import annotations
 
 import gzip
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import NamedTuple
+
+from grpo_top.spelling import meant
 
 
 class Recording(NamedTuple):
@@ -62,6 +63,6 @@ def find(name: str) -> Recording:
     by_name = {recording.name: recording for recording in RECORDINGS}
     if name in by_name:
         return by_name[name]
-    nearest = get_close_matches(name, by_name, n=1, cutoff=0.4)
-    hint = f"did you mean {nearest[0]}? " if nearest else ""
+    near = meant(name, by_name, cutoff=0.4)
+    hint = f"did you mean {near}? " if near else ""
     raise ValueError(f"no recording is called {name!r}; {hint}the recordings are {', '.join(by_name)}")

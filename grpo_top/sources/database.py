@@ -12,8 +12,6 @@ commit fail, and it leaves `-shm` and `-wal` files beside a database in WAL mode
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
@@ -83,6 +81,9 @@ class Database:
         return found if self._signature() == signature else None
 
     def _ask_copy(self, ask: Callable[[sqlite3.Connection], T], signature: _Signature) -> T | None:
+        import shutil  # noqa: PLC0415  most runs have no database
+        import tempfile  # noqa: PLC0415
+
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="grpo-top-") as folder:
             copy = Path(folder) / "copy.db"

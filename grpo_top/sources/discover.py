@@ -7,7 +7,6 @@ import os
 import stat
 import time
 from collections import deque
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -83,16 +82,16 @@ class _Listing(NamedTuple):
 _NOTHING = _Listing()
 
 
-@dataclass(slots=True)
 class _Folder:
     """A listing that is kept, and how far it can be trusted."""
 
-    mtime_ns: int
-    first_seen: float
-    paths: dict[str, Path]
-    """Made once for each name: most of the cost of listing a folder anew."""
-    settled: bool = False
-    listing: _Listing = _NOTHING
+    def __init__(self, mtime_ns: int, first_seen: float, paths: dict[str, Path]) -> None:
+        self.mtime_ns = mtime_ns
+        self.first_seen = first_seen
+        self.paths = paths
+        """Made once for each name: most of the cost of listing a folder anew."""
+        self.settled = False
+        self.listing = _NOTHING
 
 
 class Walker:

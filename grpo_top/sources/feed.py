@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from grpo_top.defects import log
+from grpo_top.defects import info
 from grpo_top.sources.urls import shown
 
 T = TypeVar("T")
@@ -120,13 +120,13 @@ class Feed(Generic[T]):
     def answered(self) -> None:
         """Note that the endpoint answers."""
         if self._error or self.last_answer is None:
-            log.info("%s answers", self.url)
+            info("%s answers", self.url)
         self._error, self.failures, self.last_answer = "", 0, time.time()
         self.looked = True
 
     def failed(self, why: str, next_try: float) -> None:
         """Note that it does not, why, and when it is asked again; 0 never."""
         if why != self._error:
-            log.info("%s does not answer: %s", self.url, why)
+            info("%s does not answer: %s", self.url, why)
         self._error, self._next_try, self.failures = why, next_try, self.failures + 1
         self.looked = True

@@ -104,7 +104,8 @@ class Follower:
         """Its size on disk when it was last looked at."""
         self.state = FileState.WAITING
         self.note = ""
-        self._identity: tuple[int, int] | None = None
+        self._identity: tuple[int, ...] | None = None
+        """Device and inode."""
         self._signature: tuple[int, ...] = ()
         self._since = 0.0
         self._settled = False
@@ -122,13 +123,14 @@ class Follower:
         if not stat.S_ISREG(status.st_mode):
             self.state, self.note = FileState.ERROR, f"{self.path}: not a regular file, so it is not opened"
             return None
-        same = self.position == status.st_size and _signature(status) == self._signature
+        signature = _signature(status)
+        same = self.position == status.st_size and signature == self._signature
         if same and (self._settled or time.monotonic() - self._since < _SETTLED_SECONDS):
             self.state, self.note = FileState.LIVE, ""
             return None
         try:
             with _open_files.lock:
-                piece = self._read_present(status, budget)
+                piece = self._read_present(signature, budget)
         except OSError as error:
             return self._failed(error)
         self.state, self.note = FileState.LIVE, ""
@@ -159,22 +161,22 @@ class Follower:
         with _open_files.lock:
             _open_files.close(self)
 
-    def _read_present(self, status: os.stat_result, budget: int) -> Piece | None:
-        identity = (status.st_dev, status.st_ino)
+    def _read_present(self, signature: tuple[int, ...], budget: int) -> Piece | None:
+        identity, size = signature[:2], signature[2]
         if self._identity is None:
             self._begin(identity)
         elif identity != self._identity:
-            return self._rotate(identity, status.st_size, budget)
+            return self._rotate(identity, size, budget)
         descriptor = _open_files.get(self)
         if descriptor is None:
             descriptor = _open_files.open(self, self.path)
-        status = os.fstat(descriptor)
-        if (status.st_dev, status.st_ino) != identity:
-            _open_files.close(self)  # replaced since the look at it: the next look sees that
-            return None
-        if (signature := _signature(status)) != self._signature:
+            signature = _signature(os.fstat(descriptor))
+            if signature[:2] != identity:
+                _open_files.close(self)  # replaced since the look at it: the next look sees that
+                return None
+        if signature != self._signature:
             self._signature, self._since, self._settled = signature, time.monotonic(), False
-        self.size = status.st_size
+        self.size = signature[2]
         if self._rewritten(descriptor):
             self._begin(identity)
             return Piece(b"", Turn.REWRITTEN)
@@ -193,7 +195,7 @@ class Follower:
             return True
         return not self._settled and os.pread(descriptor, len(self._head), 0) != self._head
 
-    def _rotate(self, identity: tuple[int, int], new_size: int, budget: int) -> Piece | None:
+    def _rotate(self, identity: tuple[int, ...], new_size: int, budget: int) -> Piece | None:
         piece = self._drain(budget)
         if piece is not None:
             return piece
@@ -241,7 +243,7 @@ class Follower:
         self._tail = data[-_TAIL_BYTES:] if len(data) >= _TAIL_BYTES else (self._tail + data)[-_TAIL_BYTES:]
         return Piece(data)
 
-    def _begin(self, identity: tuple[int, int]) -> None:
+    def _begin(self, identity: tuple[int, ...]) -> None:
         self._identity, self._signature, self._settled = identity, (), False
         self.position, self._head, self._tail = 0, b"", b""
 
@@ -254,5 +256,5 @@ class Follower:
 
 
 def _signature(status: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file changes."""
+    """What changes when a file changes: device and inode, size, and times."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import netrc
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -104,6 +103,8 @@ def _logins(file: Path | None) -> dict[str, tuple[str, str]]:
     """Host → user and password. The entry for any host is not used: its password is meant for no one in particular."""
     if file is None or not file.is_file():
         return {}
+    import netrc  # noqa: PLC0415  few have such a file
+
     try:
         hosts = netrc.netrc(str(file)).hosts
     except (OSError, netrc.NetrcParseError, UnicodeDecodeError):

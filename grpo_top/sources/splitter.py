@@ -45,7 +45,7 @@ class LineSplitter:
     @property
     def ready(self) -> int:
         """Bytes of whole lines that wait to be taken."""
-        return sum(len(lines.data) for lines in self._ready)
+        return sum(len(lines.data) for lines in self._ready) if self._ready else 0
 
     def feed(self, data: bytes) -> None:
         """Takes the next piece of the stream."""
@@ -55,13 +55,15 @@ class LineSplitter:
         if not end:
             self._hold(data)
             return
-        first = data.find(b"\n") + 1
-        if self._dropping or self._held_size + first - 1 > self._max_line:
+        if not self._held_size:
+            whole = data[:end]
+        elif self._dropping or self._held_size + data.find(b"\n") > self._max_line:
+            first = data.find(b"\n") + 1
             self._drop(first)
             whole = data[first:end]
         else:
             whole = b"".join([*self._held, memoryview(data)[:end]])
-        self._held, self._held_size = [], 0
+            self._held, self._held_size = [], 0
         if whole:
             self._split(whole)
         self._hold(data[end:])

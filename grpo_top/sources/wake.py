@@ -9,6 +9,7 @@ import struct
 import sys
 import threading
 from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -147,7 +148,13 @@ class KernelEvents:
             at += _EVENT.size + length
             name = data[at - length : at].rstrip(b"\0")
             if name and watch in self._folders:
-                yield self._folders[watch] / os.fsdecode(name)
+                yield _within(self._folders[watch], name)
+
+
+@lru_cache(maxsize=4096)
+def _within(folder: Path, name: bytes) -> Path:
+    """A file that is told of; remembered, as the same ones are told again and again."""
+    return folder / os.fsdecode(name)
 
 
 class WatchedFolders(PlainSleep):
