@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
     from textual.binding import BindingType
+    from textual.driver import Driver
     from textual.screen import Screen
 
     from grpo_top.config import Settings
@@ -173,6 +174,15 @@ class GrpoTop(Going):
         from grpo_top.ui.screens.monitor import MonitorScreen
 
         return MonitorScreen()
+
+    def get_driver_class(self) -> type[Driver]:
+        """How the terminal is spoken to."""
+        found = super().get_driver_class()
+        if found.__name__ != "LinuxDriver":  # as its module is named, which cannot be imported everywhere
+            return found
+        from grpo_top.ui.quiet_input import QuietInput
+
+        return QuietInput
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The palette's roles for CSS, where a theme of Textual's own is shown."""

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rich.console import Console, RenderableType
+    from rich.segment import Segment
     from rich.style import Style
-    from textual.strip import Strip
+    from textual.widget import Widget
 
     Span = tuple[int, int, int]
     """Row, first cell, and the cell after the last."""
@@ -32,6 +33,8 @@ class Look(NamedTuple):
 _PLAIN = Look()
 _SGR = ("1", "2", "3", "4", "5", "6", "7", "8", "9", "21", "51", "52", "53")
 """The parameter of each of Rich's attributes, in the order of their bits."""
+_ON_BLANKS = frozenset(_SGR).difference(("1", "2", "3"))
+"""Attributes that are seen where there is no letter."""
 _ENDS = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
 """What ends an attribute, where every terminal knows it; the others end with all that there is."""
 
@@ -41,7 +44,8 @@ class Piece(NamedTuple):
 
     y: int
     x: int
-    strip: Strip
+    length: int
+    segments: Iterable[Segment]
 
 
 class ChangedCells(CompositorUpdate):
@@ -58,11 +62,13 @@ class ChangedCells(CompositorUpdate):
         colors = console._color_system or ColorSystem.TRUECOLOR
         parts: list[str] = []
         now = _PLAIN
-        for y, x, strip in self.pieces:
-            parts.append(f"\x1b[{y + 1};{x + 1}H")
-            for text, style, _ in strip:
+        row = end = -1
+        for y, x, length, segments in self.pieces:
+            parts.append(f"\x1b[{x - end}C" if y == row and x > end else f"\x1b[{y + 1};{x + 1}H")
+            row, end = y, x + length
+            for text, style, _ in segments:
                 look = _PLAIN if style is None else _look(style, colors)
-                if look != now:
+                if look != now and (text.strip(" ") or not _blanks_are_equal(look, now)):
                     parts.append(_turn(now, look))
                     now = look
                 parts.append(text)
@@ -71,6 +77,31 @@ class ChangedCells(CompositorUpdate):
 
 class CellCompositor(Compositor):
     """As Textual's own, which asks every widget for all of its rows where one cell has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._known: tuple[object, dict[Widget, Region | None]] = None, {}
+        """Where widgets are that nothing lies over, and the arrangement of which that holds."""
+
+    def in_full_view(self, widget: Widget) -> Region | None:
+        """Where a widget is, if all of it is seen; None where something lies over it, or cuts it off."""
+        arrangement, regions = self._known
+        if arrangement is not self.visible_widgets:
+            arrangement, regions = self._known = self.visible_widgets, {}
+        if widget not in regions:
+            regions[widget] = self._in_full_view(widget)
+        return regions[widget]
+
+    def _in_full_view(self, widget: Widget) -> Region | None:
+        region, clip = self.visible_widgets.get(widget, (Region(), Region()))
+        if not region or region.intersection(clip) != region:
+            return None
+        for other, (place, cut) in self.visible_widgets.items():  # those on top come first
+            if other is widget:
+                break
+            if region.overlaps(place.intersection(cut)):
+                return None
+        return region if self.size.region.contains_region(region) else None
 
     def render_partial_update(self) -> ChangedCells | None:  # type: ignore[override]
         """What has changed since the last update."""
@@ -96,7 +127,7 @@ class CellCompositor(Compositor):
                         continue
                     rest += [span for span in ((start, first), (last, stop)) if span[0] < span[1]]
                     (strip,) = widget.render_lines(Region(first - region.x, y - region.y, last - first, 1))
-                    yield Piece(y, first, strip)
+                    yield Piece(y, first, last - first, strip)
                 if rest:
                     missing[y] = rest
                 else:
@@ -115,7 +146,7 @@ def _cells_of(update: ChopsUpdate) -> Iterator[Piece]:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is not None and x < stop and end > start:
                 first, last = max(x, start), min(end, stop)
-                yield Piece(y, first, strip.crop(first - x, last - x))
+                yield Piece(y, first, last - first, strip.crop(first - x, last - x))
 
 
 @lru_cache(maxsize=4096)
@@ -128,6 +159,11 @@ def _look(style: Style, colors: ColorSystem) -> Look:
         if style.bgcolor is None
         else tuple(style.bgcolor.downgrade(colors).get_ansi_codes(foreground=False)),
     )
+
+
+def _blanks_are_equal(one: Look, other: Look) -> bool:
+    """Whether a blank is the same in both."""
+    return one.ground == other.ground and _ON_BLANKS.isdisjoint(one.attributes + other.attributes)
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,8 @@ from grpo_top.snapshot import WINDOW, Status
 from grpo_top.ui.lens import Lens
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from numpy.typing import NDArray
 
     from grpo_top.batch import Batch
@@ -31,7 +33,11 @@ class View:
     lens: Lens = field(default_factory=Lens)
     """How charts are looked at."""
     _statuses: dict[str, Status] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Those that were asked for: every panel asks for most of them."""
+    """Worked out once, as all that follows: every panel asks for most of them."""
+    _by_stage: dict[int, tuple[Status, bool]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _series: dict[str, Series | None] = field(default_factory=dict, init=False, repr=False, compare=False)
     _batches: dict[int, Batch | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -57,14 +63,16 @@ class View:
 
     def series(self, name: str) -> Series | None:
         """A canonical series, None where it was never seen."""
-        return self.snapshot.series.get(name)
+        if name not in self._series:
+            self._series[name] = self.snapshot.series.get(name)
+        return self._series[name]
 
     def values(self, name: str, last: int | None = None) -> NDArray[np.float64]:
         """Finite values of a series up to the view's step: of its last `last` steps, else all."""
-        series = self.series(name)
-        if series is None or self.step is None:
+        series, step = self.series(name), self.step
+        if series is None or step is None:
             return np.empty(0)
-        end = int(np.searchsorted(series.steps, self.step, side="right"))
+        end = int(series.steps.searchsorted(step, "right"))
         values = series.values[:end] if last is None else series.values[max(end - last, 0) : end]
         finite: NDArray[np.float64] = values[np.isfinite(values)]
         return finite
@@ -72,7 +80,7 @@ class View:
     def mean(self, name: str, last: int = WINDOW) -> float | None:
         """Mean over the last `last` steps; None where nothing is known."""
         values = self.values(name, last)
-        return float(values.mean()) if len(values) else None
+        return float(np.add.reduce(values) / len(values)) if len(values) else None  # `mean` looks at more
 
     def change(self, name: str, window: int = WINDOW) -> float | None:
         """Δ20: the mean of the last 20 steps minus that of the 20 before; None where either is missing."""
@@ -90,34 +98,34 @@ class View:
         values = values[np.isfinite(values)]
         return float(values.mean()) if len(values) else None
 
+    @property
+    def statuses(self) -> Mapping[str, Status]:
+        """Every detector's status at the view's step, in triage order."""
+        if not self._statuses:
+            self._statuses.update(_statuses_at(self.snapshot, self.step, self.cursor))
+        return self._statuses
+
     def status(self, id_: str) -> Status:
         """A detector's status at the view's step."""
-        known = self._statuses.get(id_)
-        if known is None:
-            known = self._statuses[id_] = self._status(id_)
-        return known
-
-    def _status(self, id_: str) -> Status:
-        track = self.snapshot.tracks.get(id_)
-        if track is None or self.step is None or not len(track.steps):
-            return Status.UNKNOWN
-        if self.cursor is None:
-            row = len(track.steps) - 1
-        else:
-            row = int(np.searchsorted(track.steps, self.cursor, side="right")) - 1
-        return Status(int(track.status[row])) if row >= 0 else Status.UNKNOWN
+        return self.statuses.get(id_, Status.UNKNOWN)
 
     def stage_status(self, stage: int) -> Status:
         """A stage's status at the view's step: the worst of the checks that could be made."""
-        statuses = [self.status(track.id) for track in self.snapshot.tracks.values() if track.stage == stage]
-        return max(statuses, default=Status.UNKNOWN)
+        return self._stages().get(stage, (Status.UNKNOWN, False))[0]
 
     def stage_is_open(self, stage: int) -> bool:
         """Whether a check of the stage that could raise an alarm was not made by the view's step."""
-        return any(
-            track.stage == stage and track.expected and self.status(track.id) == Status.UNKNOWN
-            for track in self.snapshot.tracks.values()
-        )
+        return self._stages().get(stage, (Status.UNKNOWN, False))[1]
+
+    def _stages(self) -> Mapping[int, tuple[Status, bool]]:
+        """Of each stage that has detectors: its status, and whether it is open."""
+        if not self._by_stage:
+            for id_, status in self.statuses.items():
+                track = self.snapshot.tracks[id_]
+                worst, is_open = self._by_stage.get(track.stage, (Status.UNKNOWN, False))
+                unmade = track.expected and status is Status.UNKNOWN
+                self._by_stage[track.stage] = max(worst, status), is_open or unmade
+        return self._by_stage
 
     def findings(self) -> tuple[Finding, ...]:
         """Findings that had fired by the view's step."""
@@ -194,3 +202,15 @@ class View:
         numbers = np.unique(known[known <= self.step])[-steps:]
         found = [self.batch(int(number)) for number in numbers]
         return [batch for batch in found if batch is not None]
+
+
+def _statuses_at(snapshot: Snapshot, step: int | None, cursor: int | None) -> Iterator[tuple[str, Status]]:
+    row, steps = -1, None
+    for id_, track in snapshot.tracks.items():
+        if step is None or not len(track.steps):
+            yield id_, Status.UNKNOWN
+            continue
+        if track.steps is not steps:
+            steps = track.steps
+            row = len(steps) - 1 if cursor is None else int(np.searchsorted(steps, cursor, side="right")) - 1
+        yield id_, Status(int(track.status[row])) if row >= 0 else Status.UNKNOWN

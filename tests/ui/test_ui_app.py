@@ -10,6 +10,7 @@ from textual.events import Key as KeyEvent
 from grpo_top.config import Settings
 from grpo_top.monitor import Monitor
 from grpo_top.ui.app import GrpoTop
+from grpo_top.ui.cell_screen import Unsent
 from grpo_top.ui.glyphs import ASCII, UNICODE
 from grpo_top.ui.keys import APP_KEYS, Key, bindings, with_app_keys
 from grpo_top.ui.launch import theme_name
@@ -20,7 +21,6 @@ from grpo_top.ui.screens.help import HelpScreen, sections
 from grpo_top.ui.screens.monitor import MonitorScreen
 from grpo_top.ui.widgets.footer import key_runs
 from grpo_top.ui.widgets.latest_groups import LatestGroups
-from grpo_top.ui.widgets.rows import Rows
 
 
 def live(directory, **options) -> GrpoTop:
@@ -131,7 +131,7 @@ async def test_nothing_is_painted_while_nothing_changes(monkeypatch):
         await app.workers.wait_for_complete()
         await pilot.pause(0.5)
         painted: list[str] = []
-        monkeypatch.setattr(Rows, "refresh", lambda self, *regions, **_: painted.append(type(self).__name__))
+        monkeypatch.setattr(Unsent, "add", lambda _, widget, __: painted.append(type(widget).__name__))
         await pilot.pause(1.5)
 
     assert painted == []
@@ -145,14 +145,13 @@ async def test_only_what_changed_is_made_and_painted(monkeypatch):
         cells: list[int] = []
         groups: list[list[str]] = []
 
-        def count(self, *regions, **options):
-            if isinstance(self, LatestGroups):
-                groups.append([self.text_of(y) for y in range(self.size.height)])
+        def count(self, widget, spans):
+            if isinstance(widget, LatestGroups):
+                groups.append([widget.text_of(y) for y in range(widget.size.height)])
             else:
-                cells.append(sum(region.area for region in regions) if regions else self.size.area)
-            return self
+                cells.append(sum(length for _, _, length in spans))
 
-        monkeypatch.setattr(Rows, "refresh", count)
+        monkeypatch.setattr(Unsent, "add", count)
         app.take(snapshot("sampler_cold", 110))
         await until(pilot, lambda: app.view.snapshot.judged_step == 110 and groups)
         asked: list[str] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -19,7 +21,7 @@ from grpo_top.ui.screens.panel import PanelScreen
 from grpo_top.ui.view import View
 from grpo_top.ui.widgets.banner import banner_rows
 from grpo_top.ui.widgets.runs import width_of
-from grpo_top.ui.widgets.title import freshness, title_runs
+from grpo_top.ui.widgets.title import freshness, last_written, title_runs
 
 SMALL, MIDDLE, LARGE = (80, 24), (120, 40), (160, 45)
 
@@ -395,7 +397,7 @@ def view(**changes) -> View:
 def test_freshness_is_always_said():
     now = view().now
     later = replace(view(), now=now + 40)
-    gone = tuple(replace(source, state="gone") for source in view().snapshot.sources)
+    gone = tuple(source._replace(state="gone") for source in view().snapshot.sources)
 
     assert freshness(view(), UNICODE)[2:] == ("live", "0.3 s ago")
     assert freshness(later, UNICODE).word == "quiet for 40 s"
@@ -412,6 +414,23 @@ def test_a_run_of_slow_steps_is_not_quiet_between_them():
 
     assert freshness(replace(slow, now=slow.now + 90), UNICODE).word == "live"
     assert freshness(replace(slow, now=slow.now + 130), UNICODE).word == "quiet for 2 m"
+
+
+def test_while_nothing_is_written_the_title_changes_with_the_age_alone():
+    quiet = [
+        title_runs(replace(view(), now=view().now + seconds), 160, UNICODE) for seconds in (65, 115, 125)
+    ]
+
+    assert quiet[0] == quiet[1] != quiet[2]
+
+
+def test_the_title_says_when_the_newest_record_was_written():
+    written = 86_400.0 * 300  # whatever the zone, some time of that day or the next
+
+    assert re.fullmatch(r"\d\d:\d\d", last_written(written, written + 59))
+    assert re.fullmatch(r"last \d\d:\d\d", last_written(written, written + 61))
+    assert last_written(written, written + 90_000).startswith("last 1970-10-2")
+    assert last_written(None, written) == last_written(1e300, written) == last_written(math.nan, 0.0) == ""
 
 
 @given(

@@ -15,11 +15,14 @@ from rollout_screens import (
     tool_records,
 )
 
+from grpo_top.ui.cell_screen import Unsent
 from grpo_top.ui.widgets.time_bar import TimeBar
 from grpo_top.ui.widgets.wrapped_text import WrappedText
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from grpo_top.snapshot import Snapshot
 
@@ -66,26 +69,19 @@ async def test_space_plays_and_pauses_and_begins_anew_at_the_end(cold: Snapshot)
         assert "token 9 of 9" in (await shown(pilot))[-3]
 
 
-async def test_playing_repaints_the_rows_that_change_and_nothing_else(cold: Snapshot) -> None:
+async def test_playing_repaints_the_rows_that_change_and_nothing_else(
+    cold: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted: list[tuple[str, int]] = []
     async with cold_replay(cold).run_test(size=WIDE) as pilot:
         await shown(pilot, "home", "full_stop")
-        painted: list[tuple[str, int]] = []
-        screen = pilot.app.screen
-        for widget in screen.walk_children():
-            if widget.children:
-                continue
-
-            def refresh(
-                *regions: Any, _refresh: Any = widget.refresh, _name: str = type(widget).__name__, **more: Any
-            ) -> Any:
-                painted.append((_name, sum(region.height for region in regions) or 99))
-                return _refresh(*regions, **more)
-
-            widget.refresh = refresh  # type: ignore[method-assign]
-        screen.action_step(1)
+        monkeypatch.setattr(
+            Unsent, "add", lambda _, widget, spans: painted.append((type(widget).__name__, len(spans)))
+        )
+        pilot.app.screen.action_step(1)
         await pilot.pause()
     assert {name for name, _ in painted} == {"SearchedText", "TimeBar"}
-    assert all(rows <= 6 for _, rows in painted)
+    assert all(spans <= 6 for _, spans in painted)
 
 
 async def test_the_time_bar_is_drawn_to_the_budget_and_shows_where_it_ended(cold: Snapshot) -> None:

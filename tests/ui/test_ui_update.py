@@ -19,11 +19,13 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Label
 
+from grpo_top.ui.cell_screen import CellScreen
 from grpo_top.ui.theme import DARK, css_variables
 from grpo_top.ui.update import CellCompositor, ChangedCells, Look, _turn, only_changed
 from grpo_top.ui.widgets.rows import Rows
 
 if TYPE_CHECKING:
+    import pytest
     from textual.app import ComposeResult
 
     from grpo_top.ui.widgets.strips import Run
@@ -52,11 +54,17 @@ def sent(renderable: object) -> str:
 
 def places(sequences: str) -> list[tuple[str, str]]:
     """Where the cursor is moved, and the text that is written from there, without looks."""
-    moves = re.split(r"\x1b\[(\d+;\d+)H", sequences)[1:]
-    return [
-        (place, re.sub(r"\x1b\[[\d;]*m", "", text))
-        for place, text in zip(moves[::2], moves[1::2], strict=True)
-    ]
+    found, row, column = [], 0, 0
+    moves = re.split(r"\x1b\[([\d;]+[HC])", sequences)[1:]
+    for move, written in zip(moves[::2], moves[1::2], strict=True):
+        if move.endswith("C"):
+            column += int(move[:-1])
+        else:
+            row, column = map(int, move[:-1].split(";"))
+        text = re.sub(r"\x1b\[[\d;]*m", "", written)
+        found.append((f"{row};{column}", text))
+        column += len(text)
+    return found
 
 
 def test_only_the_cells_that_changed_are_sent() -> None:
@@ -185,11 +193,14 @@ async def test_the_cells_of_an_update_are_those_of_the_whole_picture() -> None:
             compositor._dirty_regions = set(regions)
             update = compositor.render_partial_update()
             assert update is not None
-            drawn = {(at.y, at.x + cell) for at in update.pieces for cell in range(at.strip.cell_length)}
+            drawn = {(at.y, at.x + cell) for at in update.pieces for cell in range(at.length)}
             assert drawn == {(row, column) for region in regions for column, row in cells(region)}
-            assert len(drawn) == sum(at.strip.cell_length for at in update.pieces)
+            assert len(drawn) == sum(at.length for at in update.pieces)
             for at in update.pieces:
-                assert at.strip.text == whole[at.y].crop(at.x, at.x + at.strip.cell_length).text
+                assert (
+                    "".join(segment.text for segment in at.segments)
+                    == whole[at.y].crop(at.x, at.x + at.length).text
+                )
         assert compositor.render_partial_update() is None
 
 
@@ -212,3 +223,77 @@ async def test_a_row_that_stays_as_it_is_is_drawn_once() -> None:
         assert [old is new for old, new in zip(before, after, strict=True)] == [True, False, True, True, True]
         assert after[1].text == "other".ljust(30)
         assert square.render_lines(Region(2, 1, 3, 1))[0].text == "her"
+
+
+# ---- what changed in the rows of a screen
+
+
+class Cells(CellScreen):
+    """Two widgets below each other; a label lies over a part of the second."""
+
+    DEFAULT_CSS = """
+    Cells { layers: default above; }
+    Cells Square { height: 3; width: 30; }
+    Cells Label { layer: above; offset: 4 4; width: 6; height: 1; }
+    """
+
+    def compose(self) -> ComposeResult:
+        for name in ("free", "covered"):
+            square = Square(name=name)
+            square.id = name
+            yield square
+        yield Label("label")
+
+
+class OfCells(Layered):
+    def get_default_screen(self) -> Screen[None]:
+        return Cells()
+
+
+async def test_what_changes_together_is_sent_as_one_update_and_through_textual_where_something_is_on_top(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    app = OfCells()
+    async with app.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        screen, sent = app.screen, []
+        assert isinstance(screen, Cells)
+        monkeypatch.setattr(screen, "send", lambda pieces: sent.append(sorted(pieces)))
+        free, covered = app.query_one("#free", Square), app.query_one("#covered", Square)
+
+        def say(square: Square, text: str) -> None:
+            rows = square.make_rows(*square.size)
+            rows[1] = [(text, "text")]
+            square.make_rows = lambda *_: rows  # type: ignore[method-assign]
+            square.redraw()
+
+        with screen.unsent.gathered():
+            say(free, "free1 here")
+            say(free, "free1 there")
+            assert sent == []
+        assert {(at.y, at.x, "".join(segment.text for segment in at.segments)) for at in sent.pop()} >= {
+            (1, 6, "there")
+        }
+        say(free, "free1 alone")
+        await pilot.pause()
+        assert len(sent) == 1
+        with screen.unsent.gathered():
+            say(free, "free1 again")
+            say(covered, "covered1 as well")
+        assert len(sent) == 1
+        await pilot.pause()
+        shown = [strip.text for strip in screen._compositor.render_strips()]
+        assert shown[1].startswith("free1 again")
+        assert shown[4].startswith("covelabel")
+
+
+async def test_rows_that_are_on_no_screen_any_more_harm_nobody() -> None:
+    app = OfCells()
+    async with app.run_test(size=(40, 12)) as pilot:
+        await pilot.pause()
+        square = app.query_one("#free", Square)
+        await square.remove()
+        square.make_rows = lambda *_: [[("late", "text")]]  # type: ignore[method-assign]
+        square.redraw()
+        await pilot.pause()
+        assert app.is_running

@@ -93,7 +93,7 @@ def unjudged_parts(view: View, room: int | None = None) -> tuple[str, str]:
     As many fields are named as there is `room` for; None is no narrow place.
     """
     fields = unjudged(view)
-    unknown = [id_ for id_ in view.snapshot.tracks if view.status(id_) is Status.UNKNOWN]
+    unknown = [id_ for id_, status in view.statuses.items() if status is Status.UNKNOWN]
     early = sum(id_ not in fields for id_ in unknown)
     lacking = ""
     if fields:

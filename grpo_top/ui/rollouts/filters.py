@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from grpo_top.spelling import meant
 from grpo_top.ui.rollouts.fields import (
     ALIASES,
     FIELDS,
@@ -179,8 +179,8 @@ def _field(found: re.Match[str], components: Sequence[str]) -> Field | None:
         raise FilterError(f"there is no component {component}", at)
     if found["op"] is None:
         return None
-    near = get_close_matches(name, [*FIELDS, *components], n=1)
-    hint = f"did you mean {near[0]}?" if near else "what is looked for in texts goes in quotes"
+    near = meant(name, [*FIELDS, *components])
+    hint = f"did you mean {near}?" if near else "what is looked for in texts goes in quotes"
     raise FilterError(f"there is no field {name}; {hint}", at)
 
 

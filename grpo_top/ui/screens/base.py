@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.containers import Container
-from textual.screen import Screen
 
+from grpo_top.ui.cell_screen import CellScreen
 from grpo_top.ui.keys import APP_KEYS, Key, as_set
-from grpo_top.ui.update import CellCompositor
 from grpo_top.ui.widgets.footer import KeyLine
 from grpo_top.ui.widgets.title import TitleLine
 from grpo_top.ui.widgets.triage_strip import TriageStrip
@@ -26,7 +25,7 @@ _LOW = 9
 """Rows below which the body needs those of the title and the triage strip."""
 
 
-class RunScreen(Screen[None]):
+class RunScreen(CellScreen):
     """A screen over a run. A subclass composes `body`, draws in `show` and lists its keys in `KEYS`.
 
     Its bindings come from the same table: `BINDINGS = bindings(KEYS)`.
@@ -46,10 +45,6 @@ class RunScreen(Screen[None]):
     """It stands on single rollouts, and is left when the run is read anew: their rows are other ones then."""
     _is_whole = False
     """Whether every widget is there, those inside others as well, so that there is something to draw on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._compositor = CellCompositor()
 
     def compose(self) -> ComposeResult:
         """The shared lines around the body."""
@@ -80,10 +75,11 @@ class RunScreen(Screen[None]):
         """Draw the shared lines and the body; the app calls it. A screen that is not there yet does it on resume."""
         if not self._is_whole:
             return
-        self.query_one(TitleLine).show(view)
-        self.query_one(TriageStrip).show(view)
-        self.show(view)
-        self.refresh_keys()
+        with self.unsent.gathered():
+            self.query_one(TitleLine).show(view)
+            self.query_one(TriageStrip).show(view)
+            self.show(view)
+            self.refresh_keys()
 
     def refresh_title(self, view: View) -> None:
         """Draw how fresh the data is; the app calls it while nothing else is new."""

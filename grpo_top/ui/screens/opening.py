@@ -38,7 +38,11 @@ class OpeningScreen(Screen[None]):
 
     def on_mount(self) -> None:
         """Say how far it is, where it takes its time."""
-        self.set_interval(_AGAIN_SECONDS, self._line.redraw)
+        self._again = self.set_interval(_AGAIN_SECONDS, self._line.redraw)
+
+    def on_screen_suspend(self) -> None:
+        """It lies under what was opened from here on, and is not seen again."""
+        self._again.stop()
 
 
 class _Opening(Rows):

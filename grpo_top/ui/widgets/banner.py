@@ -188,9 +188,9 @@ def _named(
 def _quiet(view: View, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """How many checks pass; what cannot be judged and why; what is close to a limit, was, or is not logged."""
     narrow = width < _NARROW
-    statuses = [view.status(id_) for id_ in view.snapshot.tracks]
+    statuses = list(view.statuses.values())
     passing = sum(status in (Status.OK, Status.INFO) for status in statuses)
-    watching = [id_ for id_ in view.snapshot.tracks if view.status(id_) is Status.WATCH]
+    watching = [id_ for id_, status in view.statuses.items() if status is Status.WATCH]
     room = _TEXT_NARROW if narrow else _TEXT - 2
     label = f" {glyphs.ok} All quiet" if narrow else f"  {glyphs.ok} All quiet"
     if watching:

@@ -89,7 +89,7 @@ def finding_rows(view: View, width: int, glyphs: Glyphs, *, brief: bool) -> list
 
 
 def _watching(view: View) -> list[str]:
-    return [id_ for id_ in view.snapshot.tracks if view.status(id_) is Status.WATCH]
+    return [id_ for id_, status in view.statuses.items() if status is Status.WATCH]
 
 
 def _is_close(view: View, first: Finding | None, id_: str) -> bool:

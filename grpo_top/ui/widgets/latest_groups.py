@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _STEP, _MEAN, _SIGMA, _TEXTS = 4, 6, 7, 7
 _LEAST_PROMPT, _MOST_STRIP = 9, 16
-_KEPT = 512
+_KEPT, _CHARACTERS = 512, 200
 _SLICE_SECONDS = 0.25
 """Prompts that come within this time are drawn together: each drawing is of the whole box."""
 _ABOVE = 2
@@ -39,7 +39,10 @@ _ABOVE = 2
 
 
 class LatestGroups(ViewRows):
-    """The newest groups up to the view's step, drawn once their prompts are there: a thread reads them."""
+    """The newest groups up to the view's step, drawn once their prompts are there.
+
+    Those that the Snapshot does not hold are read in a thread.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -54,10 +57,17 @@ class LatestGroups(ViewRows):
 
     def show(self, view: View) -> None:
         """Draw a view: once its prompts are there, or at once where a slow disk still reads those of another."""
+        if self.view is not None and view.snapshot.epoch != self.view.snapshot.epoch:
+            self._prompts, self._strips = (
+                Texts(_prompt, _KEPT),
+                {},
+            )  # rows are other rollouts, groups other ones
         self._coming = view
-        columns = view.snapshot.groups.columns
+        columns, prompts = view.snapshot.groups.columns, view.snapshot.prompts
         for at in _newest(view, self.size.height - 3):
-            self._prompts.get(int(columns["first_row"][at]))
+            row = int(columns["first_row"][at])
+            if self._prompts.get(row) is None and (prompt := prompts.get(row)) is not None:
+                self._prompts.keep([(row, first_line(prompt, _CHARACTERS))])
         waits = self.view is not None and (self._reading is None or self._reading.is_finished)
         if not (self._read_prompts(view) and waits):
             super().show(view)
@@ -163,9 +173,9 @@ def _prompt(rollout: Rollout | Gone) -> str:
     if isinstance(rollout, Gone):
         return rollout.reason
     if rollout.prompt is not None:
-        return first_line(rollout.prompt, 200)
+        return first_line(rollout.prompt, _CHARACTERS)
     asked = [message.content for message in rollout.messages or () if message.role == "user"]
-    return first_line(asked[0], 200) if asked else ""
+    return first_line(asked[0], _CHARACTERS) if asked else ""
 
 
 def _newest(view: View, most: int) -> list[int]:

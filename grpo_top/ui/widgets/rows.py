@@ -9,13 +9,17 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from grpo_top.ui.cell_screen import CellScreen
 from grpo_top.ui.glyphs import glyphs_of
 from grpo_top.ui.theme import styles_of
-from grpo_top.ui.widgets.runs import changed_spans, filled, merged
+from grpo_top.ui.widgets.runs import changed_spans, filled, merged, part
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.style import Style
 
+    from grpo_top.ui.cell_screen import Span
     from grpo_top.ui.theme import Styles
     from grpo_top.ui.widgets.strips import Run
 
@@ -30,9 +34,8 @@ class Rows(Widget):
 
     def __init__(self, *, name: str | None = None) -> None:
         super().__init__(name=name)
-        self._made: list[Row] = []
-        """The rows as they were made, and below them as they are drawn: in as few runs as may be."""
         self._rows: list[Row] = []
+        """The rows as they were made."""
         self._made_for = (0, 0)
         """The size that the rows are for: a layout may change it before anybody asks for other rows."""
         self._lines: dict[int, Strip] = {}
@@ -55,13 +58,16 @@ class Rows(Widget):
         if made_for != (width, height):
             self.refresh()
         elif changed:
-            self.refresh(
-                *(
-                    Region(x, y, length, 1)
-                    for y in changed
-                    for x, length in changed_spans(before[y], self._rows[y], width)
-                )
-            )
+            spans = [
+                (y, x, length)
+                for y in changed
+                for x, length in changed_spans(before[y], self._rows[y], width)
+            ]
+            screen = next((node for node in self.ancestors if isinstance(node, CellScreen)), None)
+            if screen is not None:
+                screen.unsent.add(self, spans)
+            else:  # of another kind, or left meanwhile
+                self.refresh(*(Region(x, y, length, 1) for y, x, length in spans))
 
     def text_of(self, y: int) -> str:
         """What a row says, as it is drawn; empty where there is none."""
@@ -91,13 +97,26 @@ class Rows(Widget):
             return strips
         return [strip.crop(first, last) for strip in strips]
 
+    def cells(self, spans: Iterable[Span]) -> list[Iterable[Segment]]:
+        """The cells of some spans, as `changed_spans` names them."""
+        self._let_old_lines_fall()
+        width = self._made_for[0]
+        return [
+            self._drawn_row(y) if length == width else self._drawn(part(self._rows[y], first, first + length))
+            for y, first, length in spans
+        ]
+
     def _drawn_row(self, y: int) -> Strip:
         line = self._lines.get(y)
         if line is None:
             width = self._made_for[0]
-            row = filled(self._rows[y] if y < len(self._rows) else [], width, glyphs_of(self.app).ellipsis)
-            line = self._lines[y] = Strip([Segment(text, self._style_of(role)) for text, role in row], width)
+            row = merged(self._rows[y]) if y < len(self._rows) else []
+            row = filled(row, width, glyphs_of(self.app).ellipsis)
+            line = self._lines[y] = Strip(self._drawn(row), width)
         return line
+
+    def _drawn(self, runs: Row) -> list[Segment]:
+        return [Segment(text, self._style_of(role)) for text, role in runs]
 
     def _style_of(self, role: str) -> Style | None:
         """The widget's own style with a role's laid over it, as the terminal has colours for it."""
@@ -122,19 +141,14 @@ class Rows(Widget):
 
     def _remake(self, width: int, height: int) -> list[int]:
         """Make the rows; which of them differ from those before."""
-        before, old = self._made, self._rows
-        made = self.make_rows(width, height)[:height]
-        made += [[] for _ in range(height - len(made))]
+        before = self._rows
+        rows = self._rows = self.make_rows(width, height)[:height]
+        rows += [[] for _ in range(height - len(rows))]
         if self._made_for != (width, height):
             self._made_for = (width, height)
-            self._made, self._rows = made, [merged(row) for row in made]
             self._lines.clear()
             return list(range(height))
-        other = [y for y in range(height) if made[y] != before[y]]
-        self._made, self._rows = made, list(old)
-        for y in other:
-            self._rows[y] = merged(made[y])
-        changed = [y for y in other if self._rows[y] != old[y]]
+        changed = [y for y in range(height) if rows[y] != before[y]]
         for y in changed:
             self._lines.pop(y, None)
         return changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
@@ -77,18 +78,22 @@ def merged(runs: Iterable[Run]) -> Row:
 
 
 def changed_spans(
-    before: Sequence[Run], after: Sequence[Run], width: int, near: int = 8
+    before: Sequence[Run], after: Sequence[Run], width: int, near: int = 5
 ) -> list[tuple[int, int]]:
-    """Start and length of the cells that differ between two rows; spans nearer than `near` cells are one."""
+    """Start and length of the cells that differ between two rows; spans nearer than `near` cells are one.
+
+    To go on in the same row takes a terminal four bytes.
+    """
+    most = min(len(before), len(after))
     same = 0
-    while same < min(len(before), len(after)) and before[same] == after[same]:
+    while same < most and before[same] == after[same]:
         same += 1
     begin = width_of(before[:same])
-    old, new = _cells(before[same:], width - begin), _cells(after[same:], width - begin)
-    if old is None or new is None:
+    old, new = _cells(before[same:]), _cells(after[same:])
+    if old is None or new is None or max(len(old[0]), len(new[0])) > width - begin:
         return [(0, width)]
     spans: list[tuple[int, int]] = []
-    for at, (was, is_, was_role, role) in enumerate(zip(old[0], new[0], old[1], new[1], strict=True), begin):
+    for at, (was, was_role, is_, role) in enumerate(zip_longest(*old, *new, fillvalue=" "), begin):
         if was == is_ and (was_role == role or (is_ == " " and _ground(was_role) == _ground(role))):
             continue
         if spans and at - sum(spans[-1]) < near:
@@ -96,6 +101,22 @@ def changed_spans(
         else:
             spans.append((at, 1))
     return spans
+
+
+def part(runs: Iterable[Run], first: int, last: int) -> Row:
+    """The cells of a row from `first` to the one before `last`, where characters are one cell each; blanks after it."""
+    kept: Row = []
+    at = 0
+    for text, role in runs:
+        end = at + _cells_of(text)
+        if end > first:
+            if at >= last:
+                break
+            kept.append((text[max(first - at, 0) : last - at], role))
+        at = end
+    if at < last:
+        kept.append((" " * (last - max(at, first)), ""))
+    return kept
 
 
 def _is_blank(text: str, role: str) -> bool:
@@ -107,20 +128,32 @@ def _has_no_ground(role: str) -> bool:
     return " on " not in role and "reverse" not in role
 
 
-def _ground(role: str) -> str:
-    """What a blank shows of a role."""
-    return "" if _has_no_ground(role) else role
+class _Signs(dict[str, str]):
+    """A sign for each role, so that the roles of a row's cells are a text as well; a blank is the base style."""
+
+    def __init__(self) -> None:
+        super().__init__({"": " "})
+        self.grounds = {" ": ""}
+        """What a blank shows of the role of each sign."""
+
+    def __missing__(self, role: str) -> str:
+        sign = self[role] = chr(ord("!") + len(self))
+        self.grounds[sign] = "" if _has_no_ground(role) else role
+        return sign
 
 
-def _cells(runs: Sequence[Run], width: int) -> tuple[str, list[str]] | None:
-    """Each cell's character and role; None where characters are not one cell each, or are too many."""
-    text, roles = "", []
-    for part, role in runs:
-        if _cells_of(part) != len(part):
-            return None
-        text += part
-        roles += [role] * len(part)
-    if len(text) > width:
+_signs = _Signs()
+_ground = _signs.grounds.__getitem__
+_OFTEN = (
+    "".join(map(chr, (*range(0x20, 0x7F), *range(0x2500, 0x25A0), *range(0x2800, 0x2900)))) + "●○◆△▲✖▸·×σΔ−…›"
+)
+_is_narrow = frozenset(sign for sign in _OFTEN if cell_len(sign) == 1).issuperset
+"""Whether a text's characters are one cell each, as far as is seen at once."""
+
+
+def _cells(runs: Sequence[Run]) -> tuple[str, str] | None:
+    """Each cell's character and the sign of its role; None where characters are not one cell each."""
+    text = "".join([part for part, _ in runs])
+    if not (_is_narrow(text) or all(_cells_of(part) == len(part) for part, _ in runs)):
         return None
-    blank = width - len(text)
-    return text + " " * blank, roles + [""] * blank
+    return text, "".join([_signs[role] * len(part) for part, role in runs])

@@ -16,6 +16,7 @@ from grpo_top.ui.glyphs import STATUS_ROLES
 from grpo_top.ui.panels.said import ended
 from grpo_top.ui.widgets.runs import cut, ends, filled
 from grpo_top.ui.widgets.spark import spark
+from grpo_top.ui.widgets.title import last_written
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +57,7 @@ _WORDS = {
 def title_row(
     where: Sequence[str], states: Sequence[RunState], now: float, width: int, glyphs: Glyphs, error: str = ""
 ) -> Row:
-    """The program, the place, how many runs there are and how they stand, the clock."""
+    """The program, the place, how many runs there are and how they stand, when one of them last wrote."""
     place = safe(" ".join(where))
     if len(place) > width // 4:
         place = f"{glyphs.ellipsis}{place[-(width // 4) :].partition('/')[2] or place[-(width // 4) :]}"
@@ -76,8 +77,8 @@ def title_row(
         middle.append((f"{glyphs.fail} reading stopped: {first_line(error, 60)}   ", "fail bold"))
     elif unread and width >= _NARROW:
         middle.append((f"reading {len(states) - unread + 1} of {len(states)}   ", "accent"))
-    clock = time.strftime("%H:%M", time.localtime(now))
-    return ends(left, [*middle, (clock, "dim"), (" ", "")], width, glyphs.ellipsis)
+    newest = max((state.written for state in states if state.written is not None), default=None)
+    return ends(left, [*middle, (last_written(newest, now), "dim"), (" ", "")], width, glyphs.ellipsis)
 
 
 def table_rows(

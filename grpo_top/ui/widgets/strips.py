@@ -73,21 +73,28 @@ def reward_strip(
     A cell is bright (`strip`) where the reward is above the group's mean, so that its advantage is positive,
     and grey (`strip0`) elsewhere: a flat group is all grey. In ASCII the cells are tenths of the range.
     """
-    ramp = "0123456789" if glyphs.ascii else glyphs.spark
-    reach = high - low
+    known: dict[float | None, Run] = {}
     cells: list[Run] = []
     for reward in rewards:
-        if reward is None or math.isnan(reward):
-            cells.append((glyphs.no_value, "faint"))
-        elif math.isinf(reward):
-            cells.append((glyphs.not_finite, "fail"))
-        else:
-            at = (reward - low) / reach if reach > 0 and math.isfinite(reach) else 0.0
-            # The nudge keeps 0.6 of 1.2 on its own level though its quotient is a little less than a half.
-            level = min(math.floor(min(max(at, 0.0), 1.0) * len(ramp) + 1e-9), len(ramp) - 1)
-            above = mean is not None and reward - mean > 1e-9 * max(abs(reward), abs(mean))
-            cells.append((ramp[level], "strip" if above else "strip0"))
+        cell = known.get(reward)
+        if cell is None:
+            cell = known[reward] = _reward_cell(reward, low, high, mean, glyphs)
+        cells.append(cell)
     return cells
+
+
+def _reward_cell(reward: float | None, low: float, high: float, mean: float | None, glyphs: Glyphs) -> Run:
+    if reward is None or math.isnan(reward):
+        return glyphs.no_value, "faint"
+    if math.isinf(reward):
+        return glyphs.not_finite, "fail"
+    ramp = "0123456789" if glyphs.ascii else glyphs.spark
+    reach = high - low
+    at = (reward - low) / reach if reach > 0 and math.isfinite(reach) else 0.0
+    # The nudge keeps 0.6 of 1.2 on its own level though its quotient is a little less than a half.
+    level = min(math.floor(min(max(at, 0.0), 1.0) * len(ramp) + 1e-9), len(ramp) - 1)
+    above = mean is not None and reward - mean > 1e-9 * max(abs(reward), abs(mean))
+    return ramp[level], "strip" if above else "strip0"
 
 
 def runs_to_parts(runs: Iterable[Run], styles: Styles) -> list[Part]:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from grpo_top.ui.widgets.strips import Run
 
 _BAR = 14
+_MINUTE, _HOUR, _DAY = 60.0, 3600.0, 86_400.0
+_AGE_STEPS = ((_MINUTE, 10.0), (_HOUR, _MINUTE), (_DAY, 600.0))
+"""Ages below the first number are told in whole steps of the second, longer ones in hours: never more than it is."""
 
 
 class Freshness(NamedTuple):
@@ -101,7 +104,23 @@ def _age(seconds: float) -> str:
         return f"{seconds:.1f} s"
     if seconds < QUIET_SECONDS:
         return f"{seconds:.0f} s"
-    return numbers.seconds(seconds - seconds % 10)
+    step = next((step for longest, step in _AGE_STEPS if seconds < longest), _HOUR)
+    return numbers.seconds(seconds - seconds % step)
+
+
+def last_written(newest: float | None, now: float) -> str:
+    """When the newest record was written, or on which day: a clock that moves with the run alone.
+
+    Where that is not the time it is now, the word before it says so.
+    """
+    if newest is None:
+        return ""
+    try:
+        then = time.localtime(newest)
+    except (OverflowError, OSError, ValueError):  # no clock shows that
+        return ""
+    age = abs(now - newest)
+    return time.strftime("%H:%M" if age < _MINUTE else "last %H:%M" if age < _DAY else "last %Y-%m-%d", then)
 
 
 class TitleLine(ViewRows):
@@ -208,7 +227,6 @@ def _first_held(step: int, level: _Level, glyphs: Glyphs, gap: str) -> list[Run]
 
 
 def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
-    clock = time.strftime("%H:%M", time.localtime(view.now))
     gap = " " * level.gap
     narrow = " " * max(level.gap - 1, 1)
     runs: list[Run] = []
@@ -230,6 +248,6 @@ def _right(view: View, level: _Level, glyphs: Glyphs) -> list[Run]:
             runs += _first_held(kept[1], level, glyphs, narrow)
         if lost := partial(view, fresh):
             runs += [(narrow, ""), (lost, "warn bold")]
-    if level.clock:
-        runs += [("  " if level.gap < 3 else gap, ""), (clock, "dim")]
+    if level.clock and (last := last_written(view.snapshot.last_record_time, view.now)):
+        runs += [("  " if level.gap < 3 else gap, ""), (last, "dim")]
     return [*runs, (" ", "")]

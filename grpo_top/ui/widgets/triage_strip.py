@@ -69,7 +69,7 @@ def _parts(view: View, width: int, glyphs: Glyphs) -> Iterator[tuple[int | None,
 
 def count_runs(view: View, glyphs: Glyphs, gap: str = " ") -> list[Run]:
     """How many checks fail, warn, watch and are unknown; where none speaks, how many pass."""
-    statuses = [view.status(id_) for id_ in view.snapshot.tracks]
+    statuses = list(view.statuses.values())
     loud: list[Status] = [status for status in (Status.FAIL, Status.WARN, Status.WATCH) if status in statuses]
     shown = [*(loud or [Status.OK]), *([Status.UNKNOWN] if Status.UNKNOWN in statuses else [])]
     runs: list[Run] = []
