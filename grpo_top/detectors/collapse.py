@@ -12,7 +12,8 @@ from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Streak, Verdic
 from grpo_top.detectors.parts import PartRewards
 from grpo_top.detectors.rules import RewardSpan, SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Window, median, robust_deviation, significant_trend, theil_sen
+from grpo_top.streaming import Window, median, robust_deviation
+from grpo_top.trends import significant_trend, theil_sen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

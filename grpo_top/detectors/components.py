@@ -14,7 +14,8 @@ from grpo_top.detectors.base import OK, UNKNOWN, Details, Detector, Knob, Page, 
 from grpo_top.detectors.forms import COMPONENTS_KEPT, components, is_form
 from grpo_top.detectors.rules import ordered_rows
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Trend, Window, trend
+from grpo_top.streaming import Window
+from grpo_top.trends import Trend, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

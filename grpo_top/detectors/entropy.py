@@ -10,7 +10,8 @@ from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict
 from grpo_top.detectors.rules import Around, SeriesDetector, ordered_rows, sustained
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Baseline, Window, significant_trend
+from grpo_top.streaming import Baseline, Window
+from grpo_top.trends import significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from grpo_top.snapshot import WINDOW
-from grpo_top.streaming import TREND_LIMIT, Baseline, Window, significant_trend
+from grpo_top.streaming import Baseline, Window
+from grpo_top.trends import TREND_LIMIT, significant_trend
 
 if TYPE_CHECKING:
     from grpo_top.facts import StepFacts, Stretch

@@ -19,7 +19,8 @@ from grpo_top.detectors.rules import (
 )
 from grpo_top.detectors.updates import ClipSaturation, GradSpikes
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Baseline, RunningMedian, Window, robust_deviation, significant_trend, trend
+from grpo_top.streaming import Baseline, RunningMedian, Window, robust_deviation
+from grpo_top.trends import significant_trend, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,8 @@ from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak
 from grpo_top.detectors.rules import SeriesDetector, sustained
 from grpo_top.detectors.trainability import share_is_known, trainable_ratio
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import MAD_TO_STD, Buckets, Trend, Window, trend
+from grpo_top.streaming import MAD_TO_STD, Buckets, Window
+from grpo_top.trends import Trend, trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Detector, Knob, Page, Passed, Verdict
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Baseline, Window, significant_trend
+from grpo_top.streaming import Baseline, Window
+from grpo_top.trends import significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

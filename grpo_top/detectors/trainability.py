@@ -9,7 +9,8 @@ from grpo_top import numbers
 from grpo_top.detectors.base import UNKNOWN, Details, Knob, Page, Passed, Streak, Verdict, group_rows
 from grpo_top.detectors.rules import SeriesDetector
 from grpo_top.snapshot import WINDOW, Status
-from grpo_top.streaming import Window, significant_trend
+from grpo_top.streaming import Window
+from grpo_top.trends import significant_trend
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
