@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from loopback import until
 from runs import group, read, run_record, step_record, values, write_log
-from served_runs import served
+from served_runs import Served, served
 from test_remote import watching
 
 from grpo_top.check_text import check_text
@@ -86,12 +87,23 @@ def _run(folder: Path, steps: int) -> Path:
     return write_log(folder / "log.jsonl", records)
 
 
+def _read_there(service: Served) -> None:
+    """Returns once all has been read where the run is served: who reads along may get what is let go later."""
+    read: set[str] = set()
+    deadline = time.monotonic() + 10
+    while (log := service.log("/end")) not in read:
+        assert time.monotonic() < deadline
+        if service.get(f"/records?log={log}&wait=1").lines[-1]["ended"]:
+            read.add(log)
+
+
 def test_who_comes_late_has_the_trainers_numbers_whole_and_is_told_which_rollouts_lack(
     tmp_path: Path,
 ) -> None:
     _run(tmp_path, STEPS)
     here = read(tmp_path)
     with served(tmp_path, spool=LIMIT) as service, watching(service.url) as monitor:
+        _read_there(service)
         monitor.read_all()
         there = monitor.snapshot(finished=True)
         first = int(there.rollouts.columns["step"][0])
@@ -118,6 +130,7 @@ def test_who_comes_late_has_the_trainers_numbers_whole_and_is_told_which_rollout
                 text for text, _ in title_runs(View(there, None, there.time), width, UNICODE)
             )
         with served(service.url) as relay, watching(relay.url) as further:
+            _read_there(relay)
             further.read_all()
             beyond = further.snapshot(finished=True)
             assert beyond.let_go == 3 * STEPS - beyond.rollouts.length > 0
