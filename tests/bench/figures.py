@@ -61,7 +61,6 @@ def _verdict(figure: Figure) -> str:
     """Whether it is met, and at what share of what may be."""
     if figure.met is None or figure.target is None:
         return ""
-    said, part, whole = "met" if figure.met else "MISSED", figure.value, figure.target
-    if figure.at_least:
-        part, whole = whole, part
-    return f"{said} at {part / whole:.0%}" if whole else said
+    said = "met" if figure.met else "MISSED"
+    bounded = figure.target and not figure.at_least
+    return f"{said} at {figure.value / figure.target:.0%}" if bounded else said
