@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -182,13 +183,13 @@ def _newest(view: View, most: int) -> list[int]:
     """Rows of the table of groups: the newest step's first, each step's groups in their order."""
     if view.step is None or most <= 0:
         return []
-    steps = view.snapshot.groups.columns["step"]
-    known = np.flatnonzero(steps <= view.step)
-    if not len(known):
+    steps = view.snapshot.groups.columns["step"]  # ascending, as they were judged
+    known = bisect_right(steps, view.step)
+    if not known:
         return []
-    late = known[steps[known] >= steps[known[-min(most, len(known))]]]
-    order = np.lexsort((late, -steps[late].astype(np.int64)))
-    return [int(at) for at in late[order][:most]]
+    begin = bisect_left(steps, steps[known - min(most, known)])
+    late = sorted(range(begin, known), key=lambda at: -int(steps[at]))  # stable
+    return late[:most]
 
 
 def _strip(view: View, batch: Batch | None, group: int, mean: float, width: int, glyphs: Glyphs) -> Row:
