@@ -163,24 +163,32 @@ def deployed(view: View) -> Deployed:
     rollouts, newest = view.snapshot.rollouts, view.snapshot.judged_step
     columns, configs = rollouts.columns, tuple(rollouts.samplings)
     steps, ids = columns["step"], columns["sampling"]
-    unwanted = [_where(columns["live"], lambda live: live != 1)]
-    unwanted.append(_where(columns["split"], lambda split: split == SPLIT_EVAL))
-    if newest is not None:
-        unwanted.append(steps > newest)
-    if any(each.any() for each in unwanted):
-        wanted = ~np.logical_or.reduce(np.broadcast_arrays(*unwanted))
+    unwanted = _where(columns["live"], lambda live: live != 1)
+    unwanted = unwanted | _where(columns["split"], lambda split: split == SPLIT_EVAL)
+    if unwanted.any():
+        wanted = np.broadcast_to(~unwanted, steps.shape)
         steps, ids = steps[wanted], ids[wanted]
+    steps, ids, lengths = _alike(steps, ids)
+    if newest is not None and (steps > newest).any():
+        judged = steps <= newest
+        steps, ids, lengths = steps[judged], ids[judged], lengths[judged]
     if not len(steps):
         return Deployed(np.empty(0, np.int64), np.empty(0, np.int64), configs, np.empty(0, np.int64))
     first, last = int(steps.min()), int(steps.max())
-    if not ids.strides[0]:  # one config for all
-        at, counts = counted((steps - first).astype(np.int64), last - first + 1)
-        return Deployed(at + first, np.full(len(at), ids[0], np.int64), configs, counts)
     keys = (steps - np.int64(first)) * (len(configs) + 1) + ids + 1
-    found, counts = counted(keys, (last - first + 1) * (len(configs) + 1))
+    found, counts = counted(keys, (last - first + 1) * (len(configs) + 1), lengths)
     at, ids = found // (len(configs) + 1) + first, found % (len(configs) + 1) - 1
     order = np.lexsort((-counts, at))
     return Deployed(at[order], ids[order], configs, counts[order])
+
+
+def _alike(steps: NDArray[Any], ids: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], Ints]:
+    """Rows that are alike and follow each other as one, and how many they are: some for each step of a long run."""
+    differ = steps[1:] != steps[:-1]
+    if ids.strides[0]:  # else it is one config for all
+        differ |= ids[1:] != ids[:-1]
+    starts = np.concatenate((np.zeros(min(len(steps), 1), np.int64), np.flatnonzero(differ) + 1))
+    return steps[starts], ids[starts], np.diff(starts, append=len(steps))
 
 
 def _where(column: NDArray[Any], is_so: Callable[[NDArray[Any]], NDArray[np.bool_]]) -> NDArray[np.bool_]:
@@ -188,14 +196,17 @@ def _where(column: NDArray[Any], is_so: Callable[[NDArray[Any]], NDArray[np.bool
     return is_so(column if column.strides[0] else column[:1])
 
 
-def counted(keys: Ints, cells: int) -> tuple[Ints, Ints]:
-    """The different keys, ascending, and how often each comes. Keys are below `cells`: where that is few, unsorted."""
+def counted(keys: Ints, cells: int, times: Ints | None = None) -> tuple[Ints, Ints]:
+    """The different keys, ascending, and how often each comes: once where it stands, or so many `times`.
+
+    Keys are below `cells`: where that is few, unsorted.
+    """
     if cells > _DENSE * len(keys):
-        found, counts = np.unique(keys, return_counts=True)
-        return found, counts.astype(np.int64)
-    every = np.bincount(keys)
+        found, of = np.unique(keys, return_inverse=True)
+        return found, np.bincount(of, times).astype(np.int64)
+    every = np.bincount(keys, times)
     found = np.flatnonzero(every)
-    return found, every[found]
+    return found, every[found].astype(np.int64)
 
 
 def facts(view: View) -> SamplerFacts:
